@@ -1,0 +1,85 @@
+#include "base/base.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void rig_error_clear(struct rig_error *err)
+{
+    if (err)
+        memset(err, 0, sizeof *err);
+}
+
+const char *rig_status_name(enum rig_status status)
+{
+    switch (status) {
+    case RIG_OK:
+        return "ok";
+    case RIG_INVALID:
+        return "invalid";
+    case RIG_REFUSED:
+        return "refused";
+    case RIG_NO_ROOM:
+        return "no-room";
+    case RIG_BAD_INPUT:
+        return "bad-input";
+    case RIG_UNKNOWN:
+        return "unknown";
+    case RIG_FAILED:
+        return "failed";
+    }
+    return "failed";
+}
+
+static bool takes(const struct rig_error *err)
+{
+    return err && err->status == RIG_OK;
+}
+
+enum rig_status rig_fail(struct rig_error *err, enum rig_status status, const char *what,
+                         const char *format, ...)
+{
+    if (!takes(err))
+        return status;
+    err->status = status;
+    snprintf(err->what, sizeof err->what, "%s", what ? what : "");
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->why, sizeof err->why, format, args);
+    va_end(args);
+    return status;
+}
+
+enum rig_status rig_fail_at(struct rig_error *err, const char *file, size_t line, size_t column,
+                            const char *format, ...)
+{
+    if (!takes(err))
+        return RIG_BAD_INPUT;
+    err->status = RIG_BAD_INPUT;
+    snprintf(err->what, sizeof err->what, "%s", file);
+    if (line == 0)
+        snprintf(err->where, sizeof err->where, "%.250s", file);
+    else if (column == 0)
+        snprintf(err->where, sizeof err->where, "%.200s:%zu", file, line);
+    else
+        snprintf(err->where, sizeof err->where, "%.200s:%zu:%zu", file, line, column);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->why, sizeof err->why, format, args);
+    va_end(args);
+    return RIG_BAD_INPUT;
+}
+
+void rig_hint(struct rig_error *err, const char *format, ...)
+{
+    if (!err || err->status == RIG_OK || err->hint[0])
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->hint, sizeof err->hint, format, args);
+    va_end(args);
+}
+
+enum rig_status rig_fail_memory(struct rig_error *err)
+{
+    return rig_fail(err, RIG_FAILED, NULL, "out of memory");
+}

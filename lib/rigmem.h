@@ -1,0 +1,587 @@
+/* rigmem: which PCI function reaches which GPU's memory, why not, and the memory itself.
+
+   This is the library's one public header. What is always true:
+
+   - No function prints, exits, or installs a handler that the caller did not ask for.
+   - A function that can fail returns an enum rig_status and takes a caller-owned struct rig_error
+   last (or just before nothing: out-parameters come before it). NULL is allowed for it. The first
+   error written to it stays until rig_error_clear.
+   - Out-parameters are named out_... and are written only when the outcome is RIG_OK.
+   - A parameter named take_... passes ownership to the callee.
+   - Different topologies may be used by different threads at once; one topology may be read by many
+   threads as long as none changes it.
+   - Addresses are in bytes. Sizes are in bytes. Function numbers are domain:bus:device.function.
+
+   License: GPL-3.0-or-later. */
+#ifndef RIGMEM_H
+#define RIGMEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RIG_VERSION "0.1.0"
+
+/* ---------- outcomes */
+
+/* The outcome of a library call. The numbers are the command line's exit codes (RIG_OK with the
+ * answer "no" is exit 1). */
+enum rig_status {
+    RIG_OK = 0,
+    RIG_INVALID = 2, /* misuse: a wrong argument or a broken rule; nothing was taken or changed */
+    RIG_REFUSED = 3, /* the machine or the state of things says no; the error says what to change */
+    RIG_NO_ROOM = 4, /* freeing memory makes room */
+    RIG_BAD_INPUT = 5, /* a file does not parse or contradicts itself; the error says where */
+    RIG_UNKNOWN = 6,   /* the facts given do not decide; the error names the fact */
+    RIG_FAILED = 7,    /* the outside broke underneath */
+};
+
+/* What went wrong, in text fit for `THING: reason`: lower case, no full stop. Each member is a
+   NUL-terminated string, empty where it does not apply. Text that came from input may hold control
+   characters: escape it when it is shown. */
+struct rig_error {
+    enum rig_status status;
+    char what[256];  /* the thing it is about: a file, a function, an option */
+    char why[512];   /* the reason */
+    char hint[512];  /* what to do about it */
+    char where[256]; /* FILE:LINE:COLUMN of bad input */
+};
+
+/* rig_error_clear makes *err say that nothing went wrong. */
+void rig_error_clear(struct rig_error *err);
+
+/* rig_status_name is the stable short name of a status: "ok", "invalid", "refused", "no-room",
+   "bad-input", "unknown", "failed". Never NULL. */
+const char *rig_status_name(enum rig_status status);
+
+/* ---------- facts */
+
+/* How much is known of a fact. Unknown is never read as zero or as off. */
+enum rig_know {
+    RIG_FACT_UNKNOWN = 0, /* the source cannot tell; `from` may say why */
+    RIG_FACT_ABSENT,      /* known not to exist: no such capability, no such BAR, no IOMMU group */
+    RIG_FACT_KNOWN,       /* `value` holds */
+    RIG_FACT_ASSUMED, /* `value` is taken to hold, and decides like a known one; `from` says from
+                         what. Never NULL then */
+};
+
+/* A number and how it is known. `value` is meaningful when known or assumed. `from` is NULL or text
+ * the topology owns. */
+struct rig_fact {
+    uint64_t value;
+    const char *from;
+    enum rig_know know;
+};
+
+/* A text and how it is known; `value` is owned by the topology, and never NULL when known or
+ * assumed. */
+struct rig_text {
+    const char *value;
+    const char *from;
+    enum rig_know know;
+};
+
+/* rig_fact_has is true iff the fact has a value to decide with: known or assumed. */
+static inline bool rig_fact_has(struct rig_fact f)
+{
+    return f.know == RIG_FACT_KNOWN || f.know == RIG_FACT_ASSUMED;
+}
+
+/* rig_text_has is true iff the text has a value to decide with. */
+static inline bool rig_text_has(struct rig_text f)
+{
+    return f.know == RIG_FACT_KNOWN || f.know == RIG_FACT_ASSUMED;
+}
+
+/* ---------- names of functions */
+
+/* A PCI function's place. Domains go above 0xffff (Intel VMD: 0x10000 and up). */
+struct rig_bdf {
+    uint32_t domain;
+    uint8_t bus;
+    uint8_t device;   /* 0 to 31 */
+    uint8_t function; /* 0 to 7 */
+};
+
+/* Room for any printed function name with its NUL. */
+#define RIG_BDF_MAX 24
+
+/* rig_bdf_format writes `0000:03:00.0` into text, which has RIG_BDF_MAX bytes, and returns text. */
+char *rig_bdf_format(struct rig_bdf bdf, char text[RIG_BDF_MAX]);
+
+/* rig_bdf_parse reads `DDDD:BB:DD.F` (4 to 8 domain digits) or `BB:DD.F` (domain 0) from the whole
+   of text. True on success. Nothing else is accepted: no spaces, no signs, no missing digits;
+   device at most 0x1f, function at most 7. */
+bool rig_bdf_parse(const char *text, struct rig_bdf *out_bdf);
+
+/* rig_bdf_compare is negative, zero or positive as a comes before, at or after b in bus order. */
+int rig_bdf_compare(struct rig_bdf a, struct rig_bdf b);
+
+/* ---------- sizes */
+
+/* rig_size_parse reads a size as people write it: decimal or 0x hex digits, with `_` allowed
+   between digits, and one of the suffixes B K KiB M MiB G GiB T TiB (all binary; none: bytes).
+   RIG_INVALID, with a hint where one helps: KB, MB and the like, fractions, signs, trailing text,
+   more than 64 bits. */
+enum rig_status rig_size_parse(const char *text, uint64_t *out_bytes, struct rig_error *err);
+
+/* Room for any printed size with its NUL. */
+#define RIG_SIZE_MAX 32
+
+/* rig_size_format writes bytes as the largest binary unit that divides it ("24 GiB", "4 KiB", "5
+   B") into text, which has RIG_SIZE_MAX bytes, and returns text. */
+char *rig_size_format(uint64_t bytes, char text[RIG_SIZE_MAX]);
+
+/* ---------- topology: facts of a machine */
+
+/* The facts of a machine. Opaque; made by rig_topology_load or rig_topology_parse, freed by
+ * rig_topology_free. */
+struct rig_topology;
+
+/* PCIe device/port types: the PCI Express capability's flags, bits 7:4 (PCIe base
+ * specification, 7.5.3.2). */
+enum rig_pcie_type {
+    RIG_PCIE_ENDPOINT = 0,
+    RIG_PCIE_LEGACY_ENDPOINT = 1,
+    RIG_PCIE_ROOT_PORT = 4,
+    RIG_PCIE_UPSTREAM_PORT = 5,
+    RIG_PCIE_DOWNSTREAM_PORT = 6,
+    RIG_PCIE_TO_PCI_BRIDGE = 7,
+    RIG_PCI_TO_PCIE_BRIDGE = 8,
+    RIG_PCIE_INTEGRATED_ENDPOINT = 9, /* root complex integrated endpoint */
+    RIG_PCIE_EVENT_COLLECTOR = 10,
+};
+
+/* ACS control bits that redirect peer requests in Linux's eyes (P2PDMA: pci_bridge_has_acs_redir).
+ */
+#define RIG_ACS_REQUEST_REDIRECT 0x04u
+#define RIG_ACS_COMPLETION_REDIRECT 0x08u
+#define RIG_ACS_EGRESS_CONTROL 0x20u
+#define RIG_ACS_REDIRECTS 0x2cu
+
+#define RIG_BAR_COUNT 6
+
+/* Bits of struct rig_bar's `flags`. */
+#define RIG_BAR_IO 0x1u
+#define RIG_BAR_64BIT 0x2u
+#define RIG_BAR_PREFETCHABLE 0x4u
+#define RIG_BAR_VIRTUAL                                                                            \
+    0x8u /* a virtual function's BAR: its register reads zero, the physical function places it */
+
+/* One BAR. `flags` absent: there is no such BAR, nor is the upper half of a 64-bit BAR one. The bus
+   address is what the register holds and what peers use; the CPU address is where the processor
+   sees it; they differ by a host bridge's window offset on some machines. An address that is absent
+   is known to be unassigned. */
+struct rig_bar {
+    struct rig_fact flags; /* RIG_BAR_... */
+    struct rig_fact bus;   /* bus address; absent: unassigned */
+    struct rig_fact cpu;   /* CPU physical address; absent: unassigned */
+    struct rig_fact size;  /* bytes, a power of two */
+    struct rig_fact
+        resizable; /* bit n: can be 2^(20+n) bytes (Resizable BAR); absent: cannot be resized */
+};
+
+/* A bridge's window; absent base: closed. Bounds are inclusive, as the registers have them: bus
+ * addresses. */
+struct rig_window {
+    struct rig_fact base;
+    struct rig_fact limit;
+};
+
+/* How an IOMMU treats a function's requests. */
+enum rig_iommu {
+    RIG_IOMMU_NONE,      /* no IOMMU on the way */
+    RIG_IOMMU_IDENTITY,  /* there is one, and it passes addresses through */
+    RIG_IOMMU_TRANSLATE, /* it translates (group types DMA and DMA-FQ), or blocks */
+};
+
+/* One PCI function and what is known of it. Indexes are into the topology; -1 is none. */
+struct rig_function {
+    struct rig_bdf bdf;
+    const char *name;  /* its device's name as the source or pci.ids has it, or NULL; may hold
+                          control characters */
+    const char *alias; /* gpu0, nic0, nvme0 in bus order, or NULL */
+    bool gpu; /* a GPU: display or accelerator with a prefetchable memory BAR, or named as one */
+    bool gpu_named; /* the caller or the capture named it as a GPU */
+
+    struct rig_fact vendor, device;                     /* 16 bits; assumed when found by name */
+    struct rig_fact subsystem_vendor, subsystem_device; /* 16 bits */
+    struct rig_fact class_code;  /* 24 bits: base class, sub-class, interface */
+    struct rig_fact revision;    /* 8 bits */
+    struct rig_fact header_type; /* 0 endpoint, 1 bridge, 2 CardBus bridge */
+    struct rig_fact command;     /* command register, 16 bits; a source may know some bits only */
+    uint16_t command_mask;       /* which bits of `command` are meant */
+    struct rig_fact
+        config_bytes; /* how much configuration space the source read: 0, 64, 256, 4096 */
+
+    struct rig_fact pcie_type; /* enum rig_pcie_type; absent: conventional PCI */
+    struct rig_fact link_speed,
+        link_width; /* now: speed in units of 100 MT/s (25, 50, 80, 160, 320, 640); lanes */
+    struct rig_fact max_speed, max_width; /* what its link capability allows */
+
+    struct rig_fact acs_capability, acs_control; /* words; absent: no ACS capability */
+    struct rig_fact pasid_or_ats;                /* 1: an ATS capability exists; absent: none */
+
+    int parent; /* the bridge above (a virtual function's: its physical function's); -1 at a root
+                   bus or unknown */
+    struct rig_fact parent_known; /* known: `parent` is right (-1 = on a root bus); unknown: the
+                                     source does not show what is above */
+    int host_bridge;              /* index of its host bridge, or -1 when unknown */
+    int physical;                 /* a virtual function's physical function, or -1 */
+    struct rig_fact virtual_of;   /* absent: it is no virtual function; known: it is one (of
+                                     `physical`); unknown: it may be one */
+
+    struct rig_fact primary, secondary, subordinate; /* a bridge's bus numbers */
+    struct rig_window io, memory, prefetchable;      /* a bridge's windows */
+    struct rig_fact vf_count, vf_offset,
+        vf_stride; /* SR-IOV: enabled virtual functions, first offset, stride; absent: no SR-IOV */
+
+    struct rig_bar bar[RIG_BAR_COUNT];
+
+    struct rig_fact iommu_group; /* number; absent: not behind an IOMMU */
+    struct rig_text iommu_type;  /* the group's type as Linux writes it: DMA, DMA-FQ, identity,
+                                    blocked, unmanaged, unknown */
+    struct rig_fact iommu;       /* enum rig_iommu: worked out from the two above, or given */
+    struct rig_fact numa_node;   /* absent: none (-1 in sysfs) */
+    struct rig_text driver;      /* absent: unbound */
+    struct rig_fact dma_mask_bits;
+
+    struct rig_fact gpu_memory; /* bytes of the GPU's own memory; absent for what is no GPU */
+    int memory_bar;             /* which BAR shows that memory, or -1 */
+};
+
+/* A host bridge: the root bus it makes and the function Linux's list looks at. */
+struct rig_host_bridge {
+    uint32_t domain;
+    uint8_t bus;
+    int first;                   /* the function of lowest number on its root bus, or -1 */
+    struct rig_fact first_known; /* unknown: a dump that was cut may lack the first function */
+    struct rig_fact numa_node;
+};
+
+/* What the source is, in the words of CLI and of a capture. */
+enum rig_source {
+    RIG_SOURCE_LIVE,
+    RIG_SOURCE_CAPTURE,
+    RIG_SOURCE_LSPCI_HEX,
+    RIG_SOURCE_LSPCI_TEXT, /* with or without hex beside it */
+    RIG_SOURCE_LSPCI_TREE,
+    RIG_SOURCE_SYSFS,
+};
+
+/* Facts of the machine as a whole. */
+struct rig_machine_facts {
+    enum rig_source source;
+    struct rig_text host; /* its name */
+    struct rig_text
+        cpu_vendor; /* as /proc/cpuinfo writes it: AuthenticAMD, GenuineIntel, HygonGenuine, ... */
+    struct rig_fact cpu_family; /* decimal there, a number here; absent: not an x86 machine */
+    struct rig_text cpu_name;
+    struct rig_text kernel; /* uname -r */
+    struct rig_text command_line;
+    struct rig_fact p2pdma; /* CONFIG_PCI_P2PDMA: 1 on, 0 off */
+    struct rig_fact page_size;
+    struct rig_fact memory_base, memory_bytes; /* system memory of a twin */
+    struct rig_fact remote;                    /* 1: reached through a transport */
+};
+
+/* rig_topology_load makes *out_topology the facts of the machine that `source` names: "live",
+   "live:ROOTDIR", "-" (standard input), or a file or directory whose kind is found by content
+   (rigmem(1), SOURCES). The caller frees it.
+
+   RIG_INVALID    source is empty
+   RIG_REFUSED    the machine or file may not be read; err names the privilege or the errno
+   RIG_BAD_INPUT  it holds no machine, contradicts itself, or names two machines; err says where and
+   which command to run instead RIG_FAILED     reading broke on the way, or memory ran out */
+enum rig_status rig_topology_load(const char *source, struct rig_topology **out_topology,
+                                  struct rig_error *err);
+
+/* rig_topology_parse is the same for a text in memory: `bytes` bytes at `data`, which may hold
+   anything; `name` stands for it in messages. The kinds are those of a file. */
+enum rig_status rig_topology_parse(const char *name, const void *data, size_t bytes,
+                                   struct rig_topology **out_topology, struct rig_error *err);
+
+/* rig_topology_copy makes *out_topology a copy that shares nothing with t. RIG_FAILED: memory ran
+ * out. */
+enum rig_status rig_topology_copy(const struct rig_topology *t, struct rig_topology **out_topology,
+                                  struct rig_error *err);
+
+/* rig_topology_free frees t and all that came from it. NULL is allowed. */
+void rig_topology_free(struct rig_topology *t);
+
+/* rig_topology_count is the number of functions; they are numbered from 0 in bus order. */
+int rig_topology_count(const struct rig_topology *t);
+
+/* rig_topology_function is function number i, 0 <= i < rig_topology_count(t). It stays valid until
+ * t changes or is freed. */
+const struct rig_function *rig_topology_function(const struct rig_topology *t, int i);
+
+/* rig_topology_host_bridges is the number of host bridges; rig_topology_host_bridge the i-th, in
+ * order of domain and bus. */
+int rig_topology_host_bridges(const struct rig_topology *t);
+const struct rig_host_bridge *rig_topology_host_bridge(const struct rig_topology *t, int i);
+
+/* rig_topology_machine is the facts of the machine as a whole. */
+const struct rig_machine_facts *rig_topology_machine(const struct rig_topology *t);
+
+/* rig_topology_find is the number of the function named by bus address or alias, or -1. */
+int rig_topology_find(const struct rig_topology *t, const char *name);
+
+/* rig_topology_find_bdf is the number of the function at bdf, or -1. */
+int rig_topology_find_bdf(const struct rig_topology *t, struct rig_bdf bdf);
+
+/* rig_topology_warnings is how many things the reader found odd and went on; rig_topology_warning
+ * is the i-th, one line. */
+int rig_topology_warnings(const struct rig_topology *t);
+const char *rig_topology_warning(const struct rig_topology *t, int i);
+
+/* ---- facts from outside: what a source lacks, or what is to be tried. Each changes t and works
+   out again what follows. `function` is a bus address or an alias. All return RIG_OK, RIG_INVALID
+   (no such function, a value out of range, a rule broken: err says which; t is unchanged) or
+   RIG_FAILED (memory). `from` is NULL for a fact that is simply given (known), or says what an
+   assumed fact is assumed from. */
+enum rig_status rig_topology_set_cpu(struct rig_topology *t, const char *vendor, unsigned family,
+                                     const char *from, struct rig_error *err);
+enum rig_status rig_topology_set_kernel(struct rig_topology *t, const char *release,
+                                        struct rig_error *err);
+enum rig_status rig_topology_set_p2pdma(struct rig_topology *t, bool on, const char *from,
+                                        struct rig_error *err);
+/* function "all": every function. */
+enum rig_status rig_topology_set_iommu(struct rig_topology *t, const char *function,
+                                       enum rig_iommu iommu, const char *from,
+                                       struct rig_error *err);
+enum rig_status rig_topology_set_gpu(struct rig_topology *t, const char *function,
+                                     struct rig_error *err);
+enum rig_status rig_topology_set_gpu_memory(struct rig_topology *t, const char *function,
+                                            uint64_t bytes, struct rig_error *err);
+/* The ACS control word of a function; RIG_INVALID where it is known to have no ACS capability. */
+enum rig_status rig_topology_set_acs(struct rig_topology *t, const char *function, uint16_t word,
+                                     const char *from, struct rig_error *err);
+/* The size of the function's memory BAR (its largest prefetchable one): a power of two from 1 MiB.
+ */
+enum rig_status rig_topology_set_bar(struct rig_topology *t, const char *function, uint64_t bytes,
+                                     const char *from, struct rig_error *err);
+/* The function, with all below it, sits under `port` instead: a bridge of t that is neither it nor
+ * below it. */
+enum rig_status rig_topology_set_parent(struct rig_topology *t, const char *function,
+                                        const char *port, const char *from, struct rig_error *err);
+
+/* rig_topology_capture makes *out_text the capture of t: the JSON of rigmem-machine(5),
+   NUL-terminated, *out_bytes long without the NUL; the caller frees it with free(). With `redact`,
+   names, serial numbers and addresses that identify the owner are left out and BAR addresses are
+   moved, keeping what reach depends on. RIG_FAILED: memory ran out. */
+enum rig_status rig_topology_capture(const struct rig_topology *t, bool redact, char **out_text,
+                                     size_t *out_bytes, struct rig_error *err);
+
+/* ---------- Linux's p2pdma decision */
+
+/* A rule set: what one range of kernels decides by. Opaque, constant, never freed. */
+struct rig_rules;
+
+/* rig_rules_count and rig_rules_at enumerate the rule sets, oldest first; the last is the newest.
+ */
+int rig_rules_count(void);
+const struct rig_rules *rig_rules_at(int i);
+
+/* rig_rules_name is the set's name: the first kernel version it is for, such as "6.1"; the newest
+ * set's is "7.2". */
+const char *rig_rules_name(const struct rig_rules *rules);
+
+/* rig_rules_for is the rule set of the kernel release given ("6.1.0-18-amd64", "5.10"), or NULL if
+   it does not begin with a version or is older than the oldest set. NULL release: the newest set.
+ */
+const struct rig_rules *rig_rules_for(const char *release);
+
+/* rig_rules_default is the set for t's own kernel, else the newest. *out_from, if not NULL, says
+ * why that one. */
+const struct rig_rules *rig_rules_default(const struct rig_topology *t, const char **out_from);
+
+/* Verdicts of p2pdma, as bits, so that a set of them says what the facts leave open. */
+enum rig_verdict {
+    RIG_BUS_ADDR = 1,         /* a bridge above both turns the request around */
+    RIG_THRU_HOST_BRIDGE = 2, /* it goes up to the root complex, which carries it */
+    RIG_NOT_SUPPORTED = 4,
+};
+
+/* Three-valued answers. */
+enum rig_answer {
+    RIG_ANSWER_NO,
+    RIG_ANSWER_YES,
+    RIG_ANSWER_UNKNOWN,
+};
+
+/* The names people know for paths (nvidia-smi topo -m). */
+enum rig_path {
+    RIG_PATH_UNKNOWN,
+    RIG_PATH_SELF,
+    RIG_PATH_PIX,  /* at most one switch or bridge between them */
+    RIG_PATH_PXB,  /* several, but no host bridge */
+    RIG_PATH_PHB,  /* through one host bridge */
+    RIG_PATH_NODE, /* through two host bridges of one NUMA node */
+    RIG_PATH_SYS,  /* across NUMA nodes */
+};
+
+/* rig_path_name is "PIX" and so on, "X" for one function, "?" for unknown. */
+const char *rig_path_name(enum rig_path path);
+
+/* What a host bridge's list says of it. */
+enum rig_listed {
+    RIG_LISTED_NO,
+    RIG_LISTED_ANY,  /* also across host bridges */
+    RIG_LISTED_SAME, /* only for two functions under this one */
+    RIG_LISTED_NONE, /* no representative function: not listed */
+    RIG_LISTED_UNKNOWN,
+};
+
+/* A host bridge in a decision. */
+struct rig_bridge_answer {
+    int host_bridge;    /* index, or -1 when it is not known which */
+    int representative; /* function number, or -1 */
+    enum rig_listed listed;
+    struct rig_fact vendor, device; /* of the representative */
+    char entry[16]; /* the list's entry that matched, "8086:09a2" or "1ae0:*", or empty */
+};
+
+/* Linux's decision for one pair. */
+struct rig_p2pdma {
+    unsigned possible; /* set of enum rig_verdict; one bit: decided */
+    int distance; /* steps, as the kernel counts them; -1 when unknown. Kept also when not supported
+                   */
+    int common;   /* the first bridge above both (or the function itself), or -1 */
+    enum rig_answer has_common; /* unknown: what is above one of them is not in the source */
+    int *redirecting; /* functions of the path whose ACS control redirects, provider's path first,
+                         then client's */
+    int redirecting_count;
+    int *unread; /* functions of the path whose ACS control is unknown */
+    int unread_count;
+    enum rig_answer redirects; /* does any function on the path redirect */
+    enum rig_answer cpu_zen;   /* is the CPU AMD's from Zen on; no on machines that are not x86 */
+    enum rig_answer host_carries;       /* the host-bridge question */
+    struct rig_bridge_answer bridge[2]; /* the provider's, the client's */
+};
+
+/* rig_p2pdma_decide makes *out_decision Linux's decision for requests of function `client` to
+   memory of function `provider`, by `rules`. Free it with rig_p2pdma_free. RIG_INVALID: a number
+   out of range. RIG_FAILED: memory ran out. (Linux: drivers/pci/p2pdma.c, calc_map_type_and_dist)
+ */
+enum rig_status rig_p2pdma_decide(const struct rig_topology *t, const struct rig_rules *rules,
+                                  int provider, int client, struct rig_p2pdma *out_decision,
+                                  struct rig_error *err);
+void rig_p2pdma_free(struct rig_p2pdma *decision);
+
+/* rig_p2pdma_distance is what the kernel's pci_p2pdma_distance_many answers for several clients:
+   the sum of the distances, or -1 if any is not supported or there is no client.
+   *out_status_unknown, if not NULL, is set when the facts do not decide. */
+int rig_p2pdma_distance(const struct rig_topology *t, const struct rig_rules *rules, int provider,
+                        const int *clients, int count, bool *out_unknown);
+
+/* ---------- reach */
+
+/* Gates: conditions of reach, and the reasons that are printed for them. The names are
+ * rig_gate_name's. */
+enum rig_gate_token {
+    RIG_GATE_SELF,
+    RIG_GATE_OTHER_MACHINE,
+    RIG_GATE_REMOTE_MACHINE,
+    RIG_GATE_OTHER_SPACE,
+    RIG_GATE_LINK,
+    RIG_GATE_IOMMU_TRANSLATES,
+    RIG_GATE_BAR_UNASSIGNED,
+    RIG_GATE_BAR_SMALL,
+    RIG_GATE_BAR_ABOVE_MASK,
+    RIG_GATE_SAME_BRIDGE,
+    RIG_GATE_ACS_REDIRECT,
+    RIG_GATE_ACS_UNREADABLE,
+    RIG_GATE_CPU_AMD_ZEN,
+    RIG_GATE_BRIDGE_LISTED,
+    RIG_GATE_BRIDGE_UNLISTED,
+    RIG_GATE_BRIDGE_SAME_ONLY,
+    RIG_GATE_NO_REPRESENTATIVE,
+    RIG_GATE_P2PDMA_OFF,
+    RIG_GATE_COUNT,
+};
+
+/* rig_gate_name is the stable token of a gate: "iommu-translates", "bar-small", ... */
+const char *rig_gate_name(enum rig_gate_token gate);
+
+/* One gate of a pair. */
+struct rig_gate {
+    enum rig_gate_token gate;
+    enum rig_answer open; /* yes: it lets the pair through; no: closed; unknown */
+    bool decides;  /* it is one of those the answer hangs on (a closed gate that another way goes
+                      around does not) */
+    char why[320]; /* one line; may hold text of the source */
+};
+
+#define RIG_GATES_MAX 24
+
+/* A fact that decided by assumption, or that is missing. */
+struct rig_note {
+    char field[64];
+    char value[96]; /* of an assumed fact */
+    char why[192];  /* from what it is assumed, or why it is unknown and how to give it */
+};
+
+#define RIG_NOTES_MAX 12
+
+/* The whole answer for one pair. */
+struct rig_reach {
+    int from, to; /* `from` issues the requests, `to` owns the memory */
+    enum rig_answer
+        answer; /* this library's: does map_peer, or bus for a client that is no GPU, carry it */
+    int gate;   /* enum rig_gate_token of the first closed gate that decides, or -1 */
+    struct rig_gate gates[RIG_GATES_MAX];
+    int gate_count;
+    struct rig_p2pdma p2pdma; /* the kernel's, apart from ours */
+    enum rig_answer
+        kernel; /* does this kernel's own p2pdma carry it: no also where it is compiled out */
+    enum rig_path path;
+    struct rig_fact slowest_speed,
+        slowest_width; /* of the links on the path; as in struct rig_function */
+    int slowest;       /* the function at the lower end of that link, or -1 */
+    struct rig_note assumed[RIG_NOTES_MAX];
+    int assumed_count;
+    struct rig_note unknown[RIG_NOTES_MAX];
+    int unknown_count;
+    char possibilities[512]; /* for an unknown answer: "yes on AMD family 23 or later, else no";
+                                empty otherwise */
+};
+
+/* rig_reach_pair makes *out_reach the answer to: do requests of function `from` reach the memory of
+   function `to`? Free it with rig_reach_free. It takes nothing and changes nothing. RIG_INVALID: a
+   number out of range; RIG_FAILED: memory ran out. (memory-module: reaches, bus) */
+enum rig_status rig_reach_pair(const struct rig_topology *t, const struct rig_rules *rules,
+                               int from, int to, struct rig_reach *out_reach,
+                               struct rig_error *err);
+void rig_reach_free(struct rig_reach *reach);
+
+/* A cell of the all-pairs table: what rig_reach_pair answers, in one byte. */
+#define RIG_CELL_ANSWER(cell) ((enum rig_answer)((cell)&3u))   /* enum rig_answer */
+#define RIG_CELL_POSSIBLE(cell) (((unsigned)(cell) >> 2) & 7u) /* set of enum rig_verdict */
+#define RIG_CELL_PATH(cell) ((enum rig_path)(((unsigned)(cell) >> 5) & 7u)) /* enum rig_path */
+
+/* All pairs at once. Opaque. It is the answers of a topology as it was when the table was made. */
+struct rig_reach_table;
+
+/* rig_reach_table_make prepares the answers of all pairs of t's functions by `rules`. RIG_FAILED:
+ * memory ran out. */
+enum rig_status rig_reach_table_make(const struct rig_topology *t, const struct rig_rules *rules,
+                                     struct rig_reach_table **out_table, struct rig_error *err);
+void rig_reach_table_free(struct rig_reach_table *table);
+
+/* rig_reach_table_row writes, for k from 0 to count-1, the cell of requests of `from` to the memory
+   of targets[k] into out_cells[k], and p2pdma's distance (0xffff: unknown) into out_distances[k]
+   unless that is NULL. Each cell equals what rig_reach_pair answers. Fastest when targets are in
+   bus order. */
+void rig_reach_table_row(const struct rig_reach_table *table, int from, const int *targets,
+                         int count, uint8_t *out_cells, uint16_t *out_distances);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
