@@ -28,7 +28,8 @@ struct node {
     const char *place_from;    /* not NULL: the place is assumed, from this */
     bool physical_given;       /* the source names its physical function: physical_bdf */
     struct rig_bdf physical_bdf;
-    struct rig_bdf placed; /* internal to topology_finish: unused by readers */
+    bool iommu_derived;  /* f.iommu was worked out by topology_finish, which may do so again */
+    bool memory_derived; /* the same for f.gpu_memory */
 };
 
 struct rig_topology {
