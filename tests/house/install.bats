@@ -1,0 +1,47 @@
+#!/usr/bin/env bats
+# make install and make uninstall.
+
+setup() {
+    here=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    root=$BATS_TEST_TMPDIR/root
+    cd "$here" || return
+    unset MAKEFLAGS MAKELEVEL MFLAGS
+}
+
+install_it() {
+    make -s install DESTDIR="$root" PREFIX=/usr
+}
+
+@test "make install puts the program, the library, its header and its pages in the usual places" {
+    install_it
+    [ -x "$root/usr/bin/rigmem" ]
+    [ -f "$root/usr/lib/librigmem.a" ]
+    [ -f "$root/usr/include/rigmem.h" ]
+    [ -f "$root/usr/lib/pkgconfig/rigmem.pc" ]
+    for page in man/*.[1-8]; do
+        [ -f "$root/usr/share/man/man${page##*.}/${page##*/}" ]
+    done
+    [ -f "$root/usr/share/bash-completion/completions/rigmem" ]
+    [ -f "$root/usr/share/zsh/site-functions/_rigmem" ]
+    [ -f "$root/usr/share/fish/vendor_completions.d/rigmem.fish" ]
+}
+
+@test "make uninstall takes away every file that make install put there" {
+    install_it
+    make -s uninstall DESTDIR="$root" PREFIX=/usr
+    run find "$root" -type f
+    [ "$output" = "" ]
+}
+
+@test "the installed program runs from where it lies" {
+    install_it
+    run "$root/usr/bin/rigmem" version
+    [ "$status" -eq 0 ]
+    [[ $output == *$(sed -n 's/^.define RIG_VERSION "\(.*\)"/\1/p' lib/rigmem.h)* ]]
+}
+
+@test "rigmem.pc names the version of the header" {
+    install_it
+    PKG_CONFIG_PATH=$root/usr/lib/pkgconfig run pkg-config --modversion rigmem
+    [ "$output" = "$(sed -n 's/^.define RIG_VERSION "\(.*\)"/\1/p' lib/rigmem.h)" ]
+}
