@@ -113,9 +113,7 @@ static void place_by_buses(struct node *n, const struct buses *b)
         place(n, -1, RIG_FACT_UNKNOWN,
               "no bridge in the source leads to its bus, which another bridge's range holds: a "
               "virtual function, or a bridge is missing");
-    else if (b->root_sign[bus] || bus == 0)
-        place(n, -1, RIG_FACT_KNOWN, NULL);
-    else if (b->port_sign[bus] || !b->has_bus_zero)
+    else if (!b->root_sign[bus] && bus != 0 && (b->port_sign[bus] || !b->has_bus_zero))
         place(n, -1, RIG_FACT_UNKNOWN, "what is above its bus is not in the source");
     else
         place(n, -1, RIG_FACT_KNOWN, NULL);
@@ -140,7 +138,7 @@ static enum rig_status place_under(struct rig_topology *t, int i, const char *na
 static enum rig_status place_functions(struct rig_topology *t, const char *name,
                                        struct rig_error *err)
 {
-    struct buses buses;
+    struct buses buses = {.has_bus_zero = false};
     for (int i = 0, end = 0; i < t->count; i++) {
         if (i == end) {
             while (end < t->count && t->node[end].f.bdf.domain == t->node[i].f.bdf.domain)
