@@ -580,6 +580,112 @@ void rig_reach_table_free(struct rig_reach_table *table);
 void rig_reach_table_row(const struct rig_reach_table *table, int from, const int *targets,
                          int count, uint8_t *out_cells, uint16_t *out_distances);
 
+/* ---------- machines: functions that are driven
+
+   A machine is open from rig_twin_open on, by one process. Its functions are taken one by one; a
+   device is a taken function. Different devices may be used by different threads at once; the calls
+   on one device are one thread's at a time. */
+
+/* An open machine, and a function of it that was taken. Opaque. */
+struct rig_machine;
+struct rig_device;
+
+/* A bus address: what a function puts on the bus to reach memory. A physical address, or an address
+   of the function's own where an IOMMU translates. */
+typedef uint64_t rig_bus_address;
+
+struct rig_bus_range {
+    rig_bus_address address;
+    uint64_t bytes;
+};
+
+/* An address of a GPU's work, which the GPU's page tables translate. Of host memory it is the
+ * process's address too. */
+typedef uint64_t rig_gpu_address;
+
+/* How a function's requests are addressed. */
+enum rig_addressing {
+    RIG_PHYSICAL, /* by physical addresses */
+    RIG_IOMMU,    /* by addresses that an IOMMU translates */
+};
+
+/* A taken function's life. */
+enum rig_life {
+    RIG_LIFE_TAKEN,
+    RIG_LIFE_RELEASING, /* its release began; a request that is under way finishes first */
+    RIG_LIFE_RELEASED,  /* it may still master the bus: it holds what it held */
+    RIG_LIFE_KEPT, /* it masters the bus no more, and stays taken for those who reach its memory */
+    RIG_LIFE_STOPPED, /* it was given back */
+};
+
+/* rig_life_name is "taken", "releasing", "released", "kept-taken" or "stopped". */
+const char *rig_life_name(enum rig_life life);
+
+/* rig_twin_open makes *out_machine a twin of the machine that t describes: simulated functions,
+   memory, fabric and GPUs that behave as the facts say. Facts that t lacks are what firmware would
+   set: bridges forward, BARs without an address get one, system memory is 8 GiB from 4 GiB up, in
+   pages of 4 KiB. t is copied. Its memory lies in sparse files of `directory`, which exists, or in
+   this process's memory where that is NULL; they hold zeros at first. The same calls give the same
+   answers, in any process. Close it with rig_machine_close.
+   RIG_REFUSED: the directory or a file of it cannot be used. RIG_FAILED: memory ran out, I/O. */
+enum rig_status rig_twin_open(const struct rig_topology *t, const char *directory,
+                              struct rig_machine **out_machine, struct rig_error *err);
+
+/* rig_machine_close ends m: it turns every function's bus mastering off, then gives all back, and
+   frees m and its devices. What still uses m must be gone: regions' memories, views. Where a
+   function cannot be shown to master no more, RIG_FAILED names it; m is closed all the same. */
+enum rig_status rig_machine_close(struct rig_machine *take_machine, struct rig_error *err);
+
+/* rig_machine_topology is the topology of m: t with what the twin's firmware added. */
+const struct rig_topology *rig_machine_topology(const struct rig_machine *m);
+
+/* rig_device_take makes *out_device the function named by bus address or alias, taken for this
+   machine's session, exclusively, with bus mastering off. A release of it that can be finished is
+   finished first. The device stays valid until m is closed.
+   RIG_INVALID  m has no such function, or took it and did not release it
+   RIG_REFUSED  it is a bridge, a driver or another session has it, it is not stopped after its
+                release, or it is kept taken: err says who and what to do
+   RIG_FAILED   it reads all ones; memory ran out */
+enum rig_status rig_device_take(struct rig_machine *m, const char *function,
+                                struct rig_device **out_device, struct rig_error *err);
+
+/* rig_device_set_master turns the function's bus mastering on or off and reads it back.
+   RIG_INVALID: the function is not taken. RIG_FAILED: it did not read back so. */
+enum rig_status rig_device_set_master(struct rig_device *dev, bool on, struct rig_error *err);
+
+/* rig_device_release turns the function's bus mastering off, reads it back, and gives back all that
+   the function holds: at once, or when a request that is under way ends, or when nobody keeps it.
+   Releasing again does only what an earlier release did not. RIG_FAILED: it may still master the
+   bus or the give-back was cut short; what is left is left to the next release. */
+enum rig_status rig_device_release(struct rig_device *dev, struct rig_error *err);
+
+enum rig_life rig_device_life(const struct rig_device *dev);
+
+/* rig_twin_dma has function `function` of a twin, taken or not, read `bytes` bytes at bus address
+   `at` into data, or write them from it, hop by hop through the fabric. RIG_REFUSED: the fabric
+   does not carry it; err->what is the function or host bridge where it ended and err->why the
+   reason; what was read there is all ones, what was written before it stays. RIG_INVALID: m is no
+   twin or has no such function. RIG_FAILED: the function or the machine is gone, I/O. */
+enum rig_status rig_twin_read(struct rig_machine *m, const char *function, rig_bus_address at,
+                              void *out_data, size_t bytes, struct rig_error *err);
+enum rig_status rig_twin_write(struct rig_machine *m, const char *function, rig_bus_address at,
+                               const void *data, size_t bytes, struct rig_error *err);
+
+/* rig_twin_gpu_read and rig_twin_gpu_write have the GPU's engine do the same at the GPU's own
+   addresses, through its translation cache and its page tables as they lie in its memory.
+   RIG_REFUSED: a table, or the fabric behind it, does not carry it; err names the level or hop. */
+enum rig_status rig_twin_gpu_read(struct rig_machine *m, const char *gpu, rig_gpu_address at,
+                                  void *out_data, size_t bytes, struct rig_error *err);
+enum rig_status rig_twin_gpu_write(struct rig_machine *m, const char *gpu, rig_gpu_address at,
+                                   const void *data, size_t bytes, struct rig_error *err);
+
+/* rig_twin_fault makes the twin behave badly, as `spec` says: `[GPU:]flush=late|never|ok` (of one
+   GPU, or of all), `gone=FUNCTION`, `failed`; or armed, for the operations that follow: `refuse=N`,
+   `noroom=N`, `cut=N` at the N-th, counted from 1, each operation of the machine and each flush
+   being one; `ok` disarms those. An operation that cannot end so (a free is never refused) does
+   not. RIG_INVALID: m is no twin, or no such fault, function or number. */
+enum rig_status rig_twin_fault(struct rig_machine *m, const char *spec, struct rig_error *err);
+
 #ifdef __cplusplus
 }
 #endif
