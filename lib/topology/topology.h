@@ -138,10 +138,21 @@ enum rig_status read_live(const char *root, struct rig_topology **out, struct ri
  * database is no error. */
 void ids_name_functions(struct rig_topology *t);
 
+/* pci.ids by name: opened once for a run of look-ups, used by one thread. */
+struct ids_index;
+
+/* ids_index_open reads the database of ids; NULL where there is none or memory ran out. */
+struct ids_index *ids_index_open(void);
+
+/* ids_index_close frees the index. NULL is allowed. */
+void ids_index_close(struct ids_index *ids);
+
 /* ids_find_by_name looks "VENDOR NAME DEVICE NAME" up, as lspci prints them together, and makes
-   *out_vendor and *out_device the ids. False where the database has none, or several, that print
-   so. */
-bool ids_find_by_name(const char *name, uint16_t *out_vendor, uint16_t *out_device);
+   *out_vendor and *out_device the ids. "VENDOR NAME Device 1234" and "Device 1234:5678", as lspci
+   prints ids without a name, give those ids. False where the database has none, or several, that
+   print so. Asking for the same name again is cheap. */
+bool ids_find_by_name(struct ids_index *ids, const char *name, uint16_t *out_vendor,
+                      uint16_t *out_device);
 
 /* ---- the id table of GPU memory sizes */
 

@@ -1,0 +1,208 @@
+#include "topology/libpci.h"
+
+#include <pci/pci.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct libpci {
+    struct pci_access *access;
+    struct pci_dev *next, *current;
+};
+
+/* Where libpci's error callback goes back to. The callback has no argument of its own, so the
+   innermost guard of the thread is kept here. */
+struct guard {
+    jmp_buf back;
+    char why[256];
+};
+
+static _Thread_local struct guard *innermost;
+
+/* libpci's callback must not return. */
+static void __attribute__((noreturn, format(printf, 1, 2))) on_error(char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(innermost->why, sizeof innermost->why, format, args);
+    va_end(args);
+    longjmp(innermost->back, 1);
+}
+
+static void __attribute__((format(printf, 1, 2))) on_warning(char *format, ...)
+{
+    (void)format;
+}
+
+/* Runs step(context); false, with guard->why, where libpci called its error callback. `step` holds
+   nothing that a jump out of it would lose. */
+static bool guarded(struct guard *guard, void (*step)(void *context), void *context)
+{
+    struct guard *outer = innermost;
+    innermost = guard;
+    bool done = setjmp(guard->back) == 0;
+    if (done)
+        step(context);
+    innermost = outer;
+    return done;
+}
+
+static struct libpci *open_access(void)
+{
+    struct libpci *pci = calloc(1, sizeof *pci);
+    if (!pci)
+        return NULL;
+    pci->access = pci_alloc();
+    if (!pci->access) {
+        free(pci);
+        return NULL;
+    }
+    pci->access->error = on_error;
+    pci->access->warning = on_warning;
+    pci->access->debug = on_warning;
+    pci->access->id_lookup_mode = 0; /* no cache file in the home directory */
+    return pci;
+}
+
+static void close_step(void *context)
+{
+    pci_cleanup(context);
+}
+
+void libpci_close(struct libpci *pci)
+{
+    if (!pci)
+        return;
+    struct guard guard;
+    guarded(&guard, close_step, pci->access);
+    free(pci);
+}
+
+static void scan_step(void *context)
+{
+    struct libpci *pci = context;
+    pci->access->method = PCI_ACCESS_SYS_BUS_PCI;
+    pci_init(pci->access);
+    pci_scan_bus(pci->access);
+    pci->next = pci->access->devices;
+}
+
+enum rig_status libpci_scan(struct libpci **out, struct rig_error *err)
+{
+    struct libpci *pci = open_access();
+    if (!pci)
+        return rig_fail_memory(err);
+    struct guard guard;
+    if (!guarded(&guard, scan_step, pci)) {
+        libpci_close(pci);
+        rig_fail(err, RIG_REFUSED, "/sys/bus/pci", "%s", guard.why);
+        rig_hint(err, "the machine needs a mounted /sys; a machine without PCI has none of this");
+        return RIG_REFUSED;
+    }
+    *out = pci;
+    return RIG_OK;
+}
+
+bool libpci_next(struct libpci *pci, struct rig_bdf *out_bdf)
+{
+    struct pci_dev *dev = pci->next;
+    if (!dev)
+        return false;
+    pci->current = dev;
+    pci->next = dev->next;
+    *out_bdf = (struct rig_bdf){(uint32_t)dev->domain, dev->bus, dev->dev, dev->func};
+    return true;
+}
+
+struct config_request {
+    struct pci_dev *dev;
+    uint8_t *config;
+    size_t bytes;
+};
+
+static void config_step(void *context)
+{
+    static const int ends[] = {64, 128, 256, 4096};
+    struct config_request *r = context;
+    int at = 0;
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(ends); i++) {
+        if (!pci_read_block(r->dev, at, r->config + at, ends[i] - at))
+            break;
+        at = ends[i];
+        r->bytes = (size_t)at;
+    }
+}
+
+size_t libpci_config(struct libpci *pci, uint8_t config[4096])
+{
+    struct config_request request = {.dev = pci->current, .config = config};
+    struct guard guard;
+    return guarded(&guard, config_step, &request) ? request.bytes : 0;
+}
+
+struct names_request {
+    struct pci_access *access;
+    bool loaded;
+};
+
+static void names_step(void *context)
+{
+    struct names_request *r = context;
+    char parameter[] = "hwdb.disable", value[] = "1";
+    (void)pci_set_param(r->access, parameter, value);
+    r->loaded = pci_load_name_list(r->access) != 0;
+}
+
+bool libpci_names(struct libpci **out)
+{
+    struct libpci *pci = open_access();
+    if (!pci)
+        return false;
+    struct names_request request = {.access = pci->access};
+    struct guard guard;
+    if (!guarded(&guard, names_step, &request) || !request.loaded) {
+        libpci_close(pci);
+        return false;
+    }
+    *out = pci;
+    return true;
+}
+
+struct name_request {
+    struct pci_access *access;
+    uint16_t vendor, device;
+    char *text;
+    int bytes;
+    const char *found;
+};
+
+static void name_step(void *context)
+{
+    struct name_request *r = context;
+    r->found = pci_lookup_name(r->access, r->text, r->bytes, PCI_LOOKUP_VENDOR | PCI_LOOKUP_DEVICE,
+                               r->vendor, r->device);
+}
+
+bool libpci_name(struct libpci *pci, uint16_t vendor, uint16_t device, char *text, size_t bytes)
+{
+    struct name_request request = {.access = pci->access,
+                                   .vendor = vendor,
+                                   .device = device,
+                                   .text = text,
+                                   .bytes = (int)bytes};
+    struct guard guard;
+    /* libpci answers a name that does not fit with a text of its own, outside the buffer. */
+    return guarded(&guard, name_step, &request) && request.found == text;
+}
+
+bool libpci_ids_path(char *path, size_t bytes)
+{
+    struct libpci *pci = open_access();
+    if (!pci)
+        return false;
+    const char *name = pci->access->id_file_name;
+    bool fits = name && (size_t)snprintf(path, bytes, "%s", name) < bytes;
+    libpci_close(pci);
+    return fits;
+}
