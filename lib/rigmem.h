@@ -559,12 +559,14 @@ enum rig_status rig_reach_pair(const struct rig_topology *t, const struct rig_ru
                                struct rig_error *err);
 void rig_reach_free(struct rig_reach *reach);
 
-/* A cell of the all-pairs table: what rig_reach_pair answers, in one byte. */
+/* A cell of the all-pairs table: what rig_reach_pair answers, in one byte: bits 1:0 the answer, 4:2
+ * the set of verdicts, 7:5 the path. */
 #define RIG_CELL_ANSWER(cell) ((enum rig_answer)((cell)&3u))   /* enum rig_answer */
 #define RIG_CELL_POSSIBLE(cell) (((unsigned)(cell) >> 2) & 7u) /* set of enum rig_verdict */
 #define RIG_CELL_PATH(cell) ((enum rig_path)(((unsigned)(cell) >> 5) & 7u)) /* enum rig_path */
 
-/* All pairs at once. Opaque. It is the answers of a topology as it was when the table was made. */
+/* All pairs at once, by depth-first spans instead of pair by pair. Opaque. The topology must stay
+   as it is while the table is used, and one thread at a time may use a table. */
 struct rig_reach_table;
 
 /* rig_reach_table_make prepares the answers of all pairs of t's functions by `rules`. RIG_FAILED:
@@ -573,12 +575,16 @@ enum rig_status rig_reach_table_make(const struct rig_topology *t, const struct 
                                      struct rig_reach_table **out_table, struct rig_error *err);
 void rig_reach_table_free(struct rig_reach_table *table);
 
+/* rig_reach_table_order is t's function numbers depth first, each bridge before what is below it:
+   rig_topology_count(t) of them, owned by the table. */
+const int *rig_reach_table_order(const struct rig_reach_table *table);
+
 /* rig_reach_table_row writes, for k from 0 to count-1, the cell of requests of `from` to the memory
    of targets[k] into out_cells[k], and p2pdma's distance (0xffff: unknown) into out_distances[k]
-   unless that is NULL. Each cell equals what rig_reach_pair answers. Fastest when targets are in
-   bus order. */
-void rig_reach_table_row(const struct rig_reach_table *table, int from, const int *targets,
-                         int count, uint8_t *out_cells, uint16_t *out_distances);
+   unless that is NULL. Each cell equals what rig_reach_pair answers. With targets NULL it writes
+   all, in rig_reach_table_order, which is fastest; count is then ignored. */
+void rig_reach_table_row(struct rig_reach_table *table, int from, const int *targets, int count,
+                         uint8_t *out_cells, uint16_t *out_distances);
 
 /* ---------- machines: functions that are driven
 

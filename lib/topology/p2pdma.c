@@ -198,27 +198,23 @@ const char *rig_path_name(enum rig_path path)
     return "?";
 }
 
-/* A bridge whose port type is not known stands, by its place, for an upstream port or for a
-   downstream one: they alternate below a root port. */
-static bool stands_for_switch(const struct rig_topology *t, int i)
+bool is_switch(const struct rig_function *f, int length)
 {
-    const struct rig_function *f = at(t, i);
     if (!is_bridge(f))
         return false;
     if (rig_fact_has(f->pcie_type))
         return f->pcie_type.value == RIG_PCIE_UPSTREAM_PORT ||
                f->pcie_type.value == RIG_PCIE_TO_PCI_BRIDGE ||
                f->pcie_type.value == RIG_PCI_TO_PCIE_BRIDGE;
-    if (f->pcie_type.know == RIG_FACT_ABSENT)
-        return true;
-    return chain_length(t, i) % 2 == 0;
+    return f->pcie_type.know == RIG_FACT_ABSENT || length % 2 == 0;
 }
 
-int switches_above(const struct rig_topology *t, int i)
+/* How many switches there are from i, itself included, up to but without `end`. */
+static int switches_to(const struct rig_topology *t, int i, int end)
 {
-    int n = 0;
-    for (; i >= 0; i = at(t, i)->parent)
-        n += stands_for_switch(t, i);
+    int length = chain_length(t, i), n = 0;
+    for (; i >= 0 && i != end; i = at(t, i)->parent)
+        n += is_switch(at(t, i), length--);
     return n;
 }
 
@@ -244,7 +240,7 @@ enum rig_path path_of(const struct rig_topology *t, const struct rig_p2pdma *d, 
         return RIG_PATH_UNKNOWN;
     if (d->has_common == RIG_ANSWER_NO)
         return path_by_bridges(t, at(t, a)->host_bridge, at(t, b)->host_bridge);
-    int switches = switches_above(t, a) + switches_above(t, b) - 2 * switches_above(t, d->common) +
-                   stands_for_switch(t, d->common);
+    int switches = switches_to(t, a, d->common) + switches_to(t, b, d->common) +
+                   is_switch(at(t, d->common), chain_length(t, d->common));
     return switches <= 1 ? RIG_PATH_PIX : RIG_PATH_PXB;
 }

@@ -22,9 +22,10 @@ bool may_lead_to(const struct rig_function *bridge, struct rig_bdf below);
  * functions. Never YES. */
 enum rig_answer trees_may_join(const struct rig_topology *t, int top_a, int top_b);
 
-/* switches_above is how many switches and bridges (an upstream port or a bridge to conventional PCI
-   each counts one) there are from i, itself included, to the top. */
-int switches_above(const struct rig_topology *t, int i);
+/* is_switch is true iff f counts as a switch or bridge on a path: an upstream port, or a bridge to
+   or within conventional PCI. A bridge whose port type is not known stands, by the length of its
+   chain, for an upstream port or a downstream one: below a root port they alternate. */
+bool is_switch(const struct rig_function *f, int length);
 
 /* path_by_bridges is the path's name between functions under host bridges number a and b that share
  * no bridge. */

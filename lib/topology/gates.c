@@ -1,0 +1,113 @@
+#include "topology/gates.h"
+
+static int space_of(const struct rig_function *f)
+{
+    if (!rig_fact_has(f->vendor))
+        return SPACE_UNKNOWN;
+    switch (f->vendor.value) {
+    case 0x1002:
+        return SPACE_AMD;
+    case 0x10de:
+        return SPACE_NVIDIA;
+    case 0x8086:
+        return SPACE_INTEL;
+    default:
+        return SPACE_PLAIN;
+    }
+}
+
+static enum rig_answer is_assigned(const struct rig_function *f)
+{
+    if (f->memory_bar < 0) {
+        for (int i = 0; i < RIG_BAR_COUNT; i++)
+            if (f->bar[i].flags.know == RIG_FACT_UNKNOWN)
+                return RIG_ANSWER_UNKNOWN;
+        return RIG_ANSWER_NO;
+    }
+    const struct rig_bar *bar = &f->bar[f->memory_bar];
+    if (rig_fact_has(bar->bus) || rig_fact_has(bar->cpu))
+        return RIG_ANSWER_YES;
+    if (bar->bus.know == RIG_FACT_ABSENT || bar->cpu.know == RIG_FACT_ABSENT)
+        return RIG_ANSWER_NO;
+    return RIG_ANSWER_UNKNOWN;
+}
+
+static enum rig_answer does_cover(const struct rig_function *f)
+{
+    if (f->memory_bar < 0 || !rig_fact_has(f->bar[f->memory_bar].size) ||
+        !rig_fact_has(f->gpu_memory))
+        return RIG_ANSWER_UNKNOWN;
+    return f->bar[f->memory_bar].size.value >= f->gpu_memory.value ? RIG_ANSWER_YES : RIG_ANSWER_NO;
+}
+
+static unsigned bits_of_bar(const struct rig_function *f)
+{
+    if (f->memory_bar < 0)
+        return 0;
+    const struct rig_bar *bar = &f->bar[f->memory_bar];
+    uint64_t last;
+    if (!rig_fact_has(bar->bus) || !rig_fact_has(bar->size) || bar->size.value == 0 ||
+        !rig_add(bar->bus.value, bar->size.value - 1, &last) || last == 0)
+        return 0;
+    return 64u - (unsigned)__builtin_clzll(last);
+}
+
+struct side side_of(const struct rig_function *f)
+{
+    struct side s = {.gpu = f->gpu, .space = space_of(f)};
+    s.passes = !rig_fact_has(f->iommu)                 ? RIG_ANSWER_UNKNOWN
+               : f->iommu.value == RIG_IOMMU_TRANSLATE ? RIG_ANSWER_NO
+                                                       : RIG_ANSWER_YES;
+    if (!f->gpu)
+        return s;
+    s.assigned = is_assigned(f);
+    s.covers = does_cover(f);
+    s.bits_needed = bits_of_bar(f);
+    if (rig_fact_has(f->vendor) && rig_fact_has(f->device))
+        s.bits_held = gpu_address_bits((uint16_t)f->vendor.value, (uint16_t)f->device.value);
+    return s;
+}
+
+enum rig_answer gate_space(const struct side *from, const struct side *to)
+{
+    if (!from->gpu || !to->gpu)
+        return RIG_ANSWER_YES;
+    if (from->space == SPACE_UNKNOWN || to->space == SPACE_UNKNOWN)
+        return RIG_ANSWER_UNKNOWN;
+    return from->space == to->space ? RIG_ANSWER_YES : RIG_ANSWER_NO;
+}
+
+enum rig_answer gate_mask(const struct side *from, const struct side *to)
+{
+    if (!from->gpu || !from->bits_held || !to->bits_needed)
+        return RIG_ANSWER_UNKNOWN;
+    return to->bits_needed <= from->bits_held ? RIG_ANSWER_YES : RIG_ANSWER_NO;
+}
+
+enum rig_answer gates_static(const struct side *from, const struct side *to)
+{
+    if (!to->gpu)
+        return RIG_ANSWER_YES;
+    /* A width that is not known closes nothing: nearly every BAR fits nearly every entry. */
+    if (gate_mask(from, to) == RIG_ANSWER_NO)
+        return RIG_ANSWER_NO;
+    const enum rig_answer gates[] = {gate_space(from, to), from->passes, to->passes, to->assigned,
+                                     to->covers};
+    enum rig_answer all = RIG_ANSWER_YES;
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(gates); i++) {
+        if (gates[i] == RIG_ANSWER_NO)
+            return RIG_ANSWER_NO;
+        if (gates[i] == RIG_ANSWER_UNKNOWN)
+            all = RIG_ANSWER_UNKNOWN;
+    }
+    return all;
+}
+
+enum rig_answer answer_of(enum rig_answer gates, unsigned possible)
+{
+    if (gates == RIG_ANSWER_NO || possible == RIG_NOT_SUPPORTED)
+        return RIG_ANSWER_NO;
+    if (possible & RIG_NOT_SUPPORTED)
+        return RIG_ANSWER_UNKNOWN;
+    return gates;
+}

@@ -1,0 +1,43 @@
+/* The conditions of reach that hang on the two functions alone, not on the path between them. Not
+   public. Each is RIG_ANSWER_YES when it lets requests through. */
+#ifndef RIG_GATES_H
+#define RIG_GATES_H
+
+#include "topology/topology.h"
+
+/* The address spaces that GPUs share: one a vendor (DESIGN: all of a vendor's GPUs on a machine).
+ */
+enum gpu_space {
+    SPACE_UNKNOWN = -1,
+    SPACE_PLAIN,
+    SPACE_AMD,
+    SPACE_NVIDIA,
+    SPACE_INTEL,
+};
+
+/* What of a function the static gates look at. Two functions with equal facts have equal gates. */
+struct side {
+    bool gpu;
+    int space;                /* enum gpu_space */
+    enum rig_answer passes;   /* no IOMMU translates its requests */
+    enum rig_answer assigned; /* its memory BAR has an address */
+    enum rig_answer covers;   /* the BAR reaches all of its memory */
+    unsigned bits_needed;     /* address bits of the BAR's last byte; 0 unknown */
+    unsigned bits_held;       /* address bits that its page-table entries hold; 0 unknown */
+};
+
+/* side_of is the function's side. */
+struct side side_of(const struct rig_function *f);
+
+/* Each gate for requests of `from` to memory of `to`. */
+enum rig_answer gate_space(const struct side *from, const struct side *to);
+enum rig_answer gate_mask(const struct side *from, const struct side *to);
+
+/* gates_static is all of them together: NO if one is closed, UNKNOWN if one is not known, for two
+   different functions of one machine. Memory of what is no GPU has no such gates: YES. */
+enum rig_answer gates_static(const struct side *from, const struct side *to);
+
+/* answer_of joins the static gates with the set of verdicts that p2pdma leaves open. */
+enum rig_answer answer_of(enum rig_answer gates, unsigned possible);
+
+#endif
