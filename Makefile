@@ -173,31 +173,31 @@ CHECKED := $(foreach v,release asan,$(addprefix $(v)/,$(UNIT_SUITES) $(BATS_SUIT
 check:
 	@tests/packages build check
 	@rm -rf $(RESULTS)/check
-	+@$(MAKE) -k $(PARALLEL) RESULTS=$(RESULTS)/check check-suites; \
+	+@$(MAKE) -k $(PARALLEL) VARIANT=release RESULTS=$(RESULTS)/check check-suites; \
 		tests/total $(RESULTS)/check $(CHECKED)
 
-check-suites: check-release check-asan check-tsan check-house check-fuzz check-bench
+check-suites: check-release check-asan check-tsan check-fuzz check-bench
 
-.PHONY: check-release check-asan check-tsan check-house check-fuzz check-bench
-check-release:
-	+@$(MAKE) VARIANT=release unit-suites bats-suites
+# Each variant is built by one make only.
+.PHONY: check-release check-asan check-tsan check-fuzz check-bench
+check-release: unit-suites bats-suites house-suites
 check-asan:
 	+@$(MAKE) VARIANT=asan unit-suites bats-suites
 check-tsan:
-	+@$(if $(THREAD_SUITES),$(MAKE) VARIANT=tsan thread-suites)
-check-house: $(HOUSE_SUITES)
+	+@$(MAKE) VARIANT=tsan thread-suites
 check-fuzz:
-	+@$(if $(FUZZ_SRC),$(MAKE) VARIANT=fuzz fuzz-suites)
+	+@$(MAKE) VARIANT=fuzz fuzz-suites
 # After the others, so that times are not taken beside them.
-check-bench: check-release check-asan check-tsan check-house check-fuzz
+check-bench: check-release check-asan check-tsan check-fuzz
 	+@$(MAKE) BENCH_SHORT=1 bench-suites
 
-.PHONY: unit-suites bats-suites thread-suites fuzz-suites bench-suites
-unit-suites: $(UNIT_SUITES)
-bats-suites: $(BATS_SUITES)
-thread-suites: $(THREAD_SUITES)
-fuzz-suites: $(FUZZ_SUITES)
-bench-suites: $(BENCH_SUITES)
+.PHONY: unit-suites bats-suites house-suites thread-suites fuzz-suites bench-suites
+unit-suites: $(UNIT_SUITES) ; @:
+bats-suites: $(BATS_SUITES) ; @:
+house-suites: $(HOUSE_SUITES) ; @:
+thread-suites: $(THREAD_SUITES) ; @:
+fuzz-suites: $(FUZZ_SUITES) ; @:
+bench-suites: $(BENCH_SUITES) ; @:
 
 .PHONY: $(UNIT_SUITES) $(BATS_SUITES) $(HOUSE_SUITES) $(FUZZ_SUITES) $(BENCH_SUITES)
 $(UNIT_SUITES): unit/%: $(B)/unit/%
@@ -211,9 +211,9 @@ house/examples: all
 $(FUZZ_SUITES): fuzz/%: $(B)/fuzz/%
 	@$(SUITE) -1 $@ tests/fuzz/run $< $(FUZZ_SECONDS)
 # One at a time: they measure.
-$(BENCH_SUITES): bench/%: $(B)/bench/% $(BENCH_TOOLS) all
-	@RIGMEM=$(CURDIR)/$(B)/rigmem BENCH_TOOLS=$(CURDIR)/$(B)/bench \
-		flock build/bench.lock $(SUITE) -1 $@ $<
+$(BENCH_SUITES): bench/%: $(B)/bench/% $(BENCH_TOOLS) all | $(BENCH_BIN)
+	@export RIGMEM=$(CURDIR)/$(B)/rigmem BENCH_TOOLS=$(CURDIR)/$(B)/bench RESULTS=$(RESULTS); \
+		flock build/bench.lock tests/suite -1 $@ $<
 export BENCH_SHORT
 
 # gcc's thread sanitizer knows where a process without address randomisation lies.

@@ -5,7 +5,11 @@ setup() {
     here=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     root=$BATS_TEST_TMPDIR/root
     cd "$here" || return
-    unset MAKEFLAGS MAKELEVEL MFLAGS
+    # Variables given to the make that runs this stay (the build must be the same), its jobs do not.
+    case ${MAKEFLAGS:-} in
+        *' -- '*) export MAKEFLAGS="-- ${MAKEFLAGS#* -- }" ;;
+        *) unset MAKEFLAGS ;;
+    esac
 }
 
 install_it() {
