@@ -52,9 +52,11 @@ static unsigned bits_of_bar(const struct rig_function *f)
     return 64u - (unsigned)__builtin_clzll(last);
 }
 
-struct side side_of(const struct rig_function *f)
+struct side side_of(const struct rig_topology *t, int i)
 {
+    const struct rig_function *f = &t->node[i].f;
     struct side s = {.gpu = f->gpu, .space = space_of(f)};
+    s.remote = fact_is(t->machine.remote, 1);
     s.passes = !rig_fact_has(f->iommu)                 ? RIG_ANSWER_UNKNOWN
                : f->iommu.value == RIG_IOMMU_TRANSLATE ? RIG_ANSWER_NO
                                                        : RIG_ANSWER_YES;
@@ -89,7 +91,7 @@ enum rig_answer gates_static(const struct side *from, const struct side *to)
     if (!to->gpu)
         return RIG_ANSWER_YES;
     /* A width that is not known closes nothing: nearly every BAR fits nearly every entry. */
-    if (gate_mask(from, to) == RIG_ANSWER_NO)
+    if (to->remote || gate_mask(from, to) == RIG_ANSWER_NO)
         return RIG_ANSWER_NO;
     const enum rig_answer gates[] = {gate_space(from, to), from->passes, to->passes, to->assigned,
                                      to->covers};

@@ -18,6 +18,7 @@ enum gpu_space {
 /* What of a function the static gates look at. Two functions with equal facts have equal gates. */
 struct side {
     bool gpu;
+    bool remote;              /* its machine is reached through a transport */
     int space;                /* enum gpu_space */
     enum rig_answer passes;   /* no IOMMU translates its requests */
     enum rig_answer assigned; /* its memory BAR has an address */
@@ -26,8 +27,8 @@ struct side {
     unsigned bits_held;       /* address bits that its page-table entries hold; 0 unknown */
 };
 
-/* side_of is the function's side. */
-struct side side_of(const struct rig_function *f);
+/* side_of is function i's side. */
+struct side side_of(const struct rig_topology *t, int i);
 
 /* Each gate for requests of `from` to memory of `to`. */
 enum rig_answer gate_space(const struct side *from, const struct side *to);

@@ -63,9 +63,9 @@ static uint8_t cell_of(enum rig_answer gates, unsigned possible, enum rig_path p
 
 /* ---- making */
 
-static int side_number(struct rig_reach_table *table, const struct rig_function *f)
+static int side_number(struct rig_reach_table *table, int function)
 {
-    const struct side s = side_of(f);
+    const struct side s = side_of(table->t, function);
     for (int i = 0; i < table->sides; i++) {
         const struct side *k = &table->side[i];
         if (k->gpu == s.gpu && k->space == s.space && k->passes == s.passes &&
@@ -92,7 +92,7 @@ static void fill_place(struct rig_reach_table *table, int position, int function
     p->unread = (up ? up->unread : 0) + (p->own_redirect == RIG_ANSWER_UNKNOWN);
     p->length = (uint16_t)((up ? up->length : 0) + 1);
     p->switches = (uint16_t)((up ? up->switches : 0) + is_switch(f, p->length));
-    p->side = (uint16_t)side_number(table, f);
+    p->side = (uint16_t)side_number(table, function);
     p->whole = up ? up->whole : f->parent_known.know != RIG_FACT_UNKNOWN;
     table->order[position] = function;
     table->position[function] = position;
