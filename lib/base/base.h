@@ -25,6 +25,13 @@ void rig_hint(struct rig_error *err, const char *format, ...) __attribute__((for
 /* rig_fail_memory is RIG_FAILED: out of memory. */
 enum rig_status rig_fail_memory(struct rig_error *err);
 
+/* clang's analyzer sees one file at a time: this tells it what the three above return. */
+#if defined(__clang_analyzer__) && !defined(RIG_DEFINES_FAIL)
+#define rig_fail(err, status, ...) ((void)(rig_fail)((err), (status), __VA_ARGS__), (status))
+#define rig_fail_at(...) ((void)(rig_fail_at)(__VA_ARGS__), RIG_BAD_INPUT)
+#define rig_fail_memory(err) ((void)(rig_fail_memory)(err), RIG_FAILED)
+#endif
+
 /* Checked arithmetic: true, and *out holds the result, iff it fits in 64 bits. */
 static inline bool rig_add(uint64_t a, uint64_t b, uint64_t *out)
 {

@@ -1,3 +1,4 @@
+#define RIG_DEFINES_FAIL
 #include "base/base.h"
 
 #include <stdio.h>
