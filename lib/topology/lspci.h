@@ -1,0 +1,172 @@
+/* The readers of lspci's output, within the topology room. A text goes through them line by line:
+
+   - lspci_source undoes what mailers and forums do to lines (quote marks, soft breaks, CRLF);
+   - lspci_header reads the line that starts a function, lspci_detail those below it, lspci_hex the
+     rows of its configuration space, lspci_tree the lines of a tree, lspci_machine what stands
+     around them;
+   - lspci_merge puts together what was read of one function, and refuses what does not agree.
+
+   `lspci.c` holds the loop. Nothing here prints; text is never written to in place. */
+#ifndef RIG_LSPCI_H
+#define RIG_LSPCI_H
+
+#include "topology/topology.h"
+
+/* The command that gives everything a reader of text can use, for messages. */
+#define LSPCI_COMMAND "sudo lspci -D -vvv -nn -xxxx"
+
+/* ---- lspci_source.c: lines */
+
+/* One line without its quote marks, indentation and trailing space; not NUL-terminated. `text` is
+   in the data or in the source's own room and lasts until the next line is taken. */
+struct lspci_line {
+    const char *text;
+    size_t length;
+    size_t number; /* in the file, from 1 */
+    size_t column; /* of text[0] in its line, from 1 */
+    size_t indent; /* columns of white space after the quote marks; a tab goes to a multiple of 8 */
+    size_t width;  /* columns up to the end of the text, quote marks left out */
+};
+
+struct lspci_source {
+    const char *name;
+    const char *at, *end;
+    size_t number; /* of the line that begins at `at` */
+    char *room;    /* for lines that had to be rewritten; grows */
+    size_t room_size;
+};
+
+/* lspci_next makes *out_line the next line and true, or returns false at the end or when memory ran
+   out, which sets *out_status. Lines cut by quoted-printable's soft breaks are one line. */
+bool lspci_next(struct lspci_source *s, struct lspci_line *out_line, enum rig_status *out_status);
+
+/* ---- helpers for text that is not NUL-terminated */
+
+static inline int lspci_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* A piece of a line, read from its front. */
+struct lspci_text {
+    const char *at;
+    size_t left;
+};
+
+static inline struct lspci_text lspci_text_of(const struct lspci_line *line)
+{
+    return (struct lspci_text){line->text, line->length};
+}
+
+/* lspci_skip takes `word` off the front of t, if it stands there. */
+bool lspci_skip(struct lspci_text *t, const char *word);
+
+/* lspci_skip_space takes spaces and tabs off the front. */
+void lspci_skip_space(struct lspci_text *t);
+
+/* lspci_find moves t to the first `word` in it and true, or leaves it and false. */
+bool lspci_find(struct lspci_text *t, const char *word);
+
+/* lspci_number reads from `least` to `most` digits of base 10 or 16 off the front; false leaves t
+   as it was. `most` is at most 16. */
+bool lspci_number(struct lspci_text *t, unsigned base, unsigned least, unsigned most,
+                  uint64_t *out);
+
+/* ---- lspci_header.c: the line that starts a function */
+
+/* lspci_function reads `[dddd:]bb:dd.f` off the front of t, which must be followed by one of `/`,
+   white space or the end. */
+bool lspci_function(struct lspci_text *t, struct rig_bdf *out_bdf);
+
+/* lspci_is_header is true iff the line starts a function: its place, a class, a colon, a name;
+   before a row of its configuration space the place is enough. */
+bool lspci_is_header(const struct lspci_line *line, bool row_follows);
+
+/* What a header line says of its place: `[dddd:]bb:dd.f`, or a path of lspci -PP
+   (`00:01.0/01:00.0`) or -P (`00:01.0/00.0`). */
+struct lspci_place {
+    struct rig_bdf path[32]; /* from the root bus down; in a -P path all but the first lack bus */
+    unsigned length;
+    bool without_buses;
+};
+
+/* lspci_read_header fills *out_place and, in node, class, ids, revision and name from a line that
+   lspci_is_header. A class without its interface is an assumed one. RIG_BAD_INPUT: a path too long.
+   RIG_FAILED: memory. */
+enum rig_status lspci_read_header(struct rig_topology *t, const char *name,
+                                  const struct lspci_line *line, struct lspci_place *out_place,
+                                  struct node *node, struct rig_error *err);
+
+/* lspci_read_name takes a device's name as lspci prints it, with or without numbers, into node.
+   RIG_FAILED: memory. */
+enum rig_status lspci_read_name(struct rig_topology *t, struct lspci_text name, struct node *node,
+                                struct rig_error *err);
+
+/* ---- lspci_hex.c: rows of configuration space */
+
+/* The rows of one function so far: `bytes` of them from offset 0 on, without a gap. */
+struct lspci_hex {
+    size_t bytes;
+    size_t first_line; /* where they begin; 0: there are none */
+    uint8_t at[4096];
+};
+
+/* lspci_hex_run takes as many whole, plain rows as stand at *at, each the next one; it moves *at
+   past them and counts their lines in *number. It stops, without an error, at anything else. */
+void lspci_hex_run(struct lspci_hex *hex, const char **at, const char *end, size_t *number);
+
+/* lspci_row_at is true iff the first row of a dump may begin at `at`. */
+bool lspci_row_at(const char *at, const char *end);
+
+/* lspci_is_row is true iff the line looks like a row of a dump, right or wrong. */
+bool lspci_is_row(const struct lspci_line *line);
+
+/* lspci_hex_row takes a line that lspci_is_row. RIG_BAD_INPUT: an offset above fff or out of order,
+   a row that is not 16 bytes. */
+enum rig_status lspci_hex_row(struct lspci_hex *hex, const char *name,
+                              const struct lspci_line *line, struct rig_error *err);
+
+/* ---- lspci_merge.c */
+
+/* Where a reading of a function came from, for messages. */
+struct lspci_origin {
+    const char *name;
+    size_t line;
+};
+
+/* lspci_merge adds to `into` what `from` knows. Both are readings of one function. RIG_BAD_INPUT:
+   they do not agree; err names both lines and the fact. */
+enum rig_status lspci_merge(struct node *into, struct lspci_origin old, const struct node *from,
+                            struct lspci_origin fresh, struct rig_error *err);
+
+/* ---- lspci_records.c: which functions were read, and where */
+
+/* One function of the topology as it was read; record i is of node i. */
+struct lspci_record {
+    size_t line; /* of its first header */
+};
+
+/* Finds functions by place. `slot` is an open-addressing hash of record numbers plus one, at most
+   half full. */
+struct lspci_records {
+    struct lspci_record *record;
+    int capacity;
+    int *slot;
+    size_t slots;
+};
+
+/* lspci_record_find makes *out_index the number of bdf's record and node, a new one of both if it
+   has none yet, which *out_new tells. RIG_BAD_INPUT: too many. RIG_FAILED: memory. */
+enum rig_status lspci_record_find(struct lspci_records *r, struct rig_topology *t,
+                                  struct rig_bdf bdf, int *out_index, bool *out_new,
+                                  struct rig_error *err);
+
+void lspci_records_free(struct lspci_records *r);
+
+#endif
