@@ -1,0 +1,5 @@
+/* empty: the least a process costs. */
+int main(void)
+{
+    return 0;
+}
