@@ -41,6 +41,7 @@ static void nv_leaf(const struct rig_format *f, unsigned level, struct rig_entry
     const struct nv_bits *bits = f->bits;
     (void)level;
     io->type = bits->kind;
+    io->snooped = io->snooped && io->memory == RIG_MEMORY_SYSTEM;
 }
 
 /* Tables in own memory are cached and, in version 3, off limits for ATS; those in system memory are
