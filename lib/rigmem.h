@@ -648,9 +648,9 @@ const struct rig_topology *rig_machine_topology(const struct rig_machine *m);
 /* rig_device_take makes *out_device the function named by bus address or alias, taken for this
    machine's session, exclusively, with bus mastering off. A release of it that can be finished is
    finished first. The device stays valid until m is closed.
-   RIG_INVALID  m has no such function, or took it and did not release it
-   RIG_REFUSED  it is a bridge, a driver or another session has it, it is not stopped after its
-                release, or it is kept taken: err says who and what to do
+   RIG_INVALID  m has no such function
+   RIG_REFUSED  it is a bridge, a driver or a session has it, this one included, it may still master
+                the bus after its release, or it is kept taken: err says who and what to do
    RIG_FAILED   it reads all ones; memory ran out */
 enum rig_status rig_device_take(struct rig_machine *m, const char *function,
                                 struct rig_device **out_device, struct rig_error *err);

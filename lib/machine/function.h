@@ -49,8 +49,8 @@ void machine_drop(struct rig_machine *m);
 void machine_detach(struct rig_machine *m);
 
 /* machine_save makes *out_state a new JSON object that holds the functions' lives, holds and keeps,
-   and the back end's own state. The caller drops it. RIG_FAILED: memory ran out.
-   RIG_INVALID: a use is out, or a view. */
+   and the back end's own state; views and give-back callbacks are not part of it. The caller drops
+   it. RIG_FAILED: memory ran out. RIG_INVALID: a use is out. */
 enum rig_status machine_save(struct rig_machine *m, json_t **out_state, struct rig_error *err);
 
 /* machine_restore gives m, which has taken nothing, the functions that `state`, from machine_save,
@@ -148,7 +148,8 @@ struct device_hold {
     uint64_t id;                         /* unique in the machine, in the order they were made */
     bool pinned;                         /* a pin; else an allocation */
     bool held;                           /* the function still holds it */
-    bool abandoned;                      /* its maker let go without giving it back */
+    bool let_go;    /* its maker freed it; it goes back when mastering is off */
+    bool abandoned; /* its maker let go of it; it goes back at the give-back alone */
 };
 
 /* device_alloc makes *out_hold new system memory of `bytes` bytes, rounded up to the page, zeroed,

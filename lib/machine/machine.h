@@ -98,7 +98,8 @@ struct rig_grant {
 
    Common outcomes of those that return a status: RIG_FAILED, the machine or the function broke, or
    the operation was cut short; what it took, if anything, stays taken and is given back by
-   `release` of the function. RIG_REFUSED always names in err what to change. */
+   `release` of the function. RIG_REFUSED always names in err what to change. What gives back (free,
+   unpin, unmap, release) succeeds also where the function or the machine is gone. */
 struct rig_machine_ops {
     /* makes *out_now what the machine says of the function, taken or not. */
     void (*list)(struct rig_machine *m, int function, struct rig_function_now *out_now);
@@ -192,6 +193,8 @@ struct rig_machine {
     struct rig_topology *topology; /* the machine's functions; its own copy */
     uint64_t page_size;            /* a power of two, 4 KiB or more */
     bool remote;                   /* reached through a transport */
+    const char *memory_path; /* the file that holds system memory, for other programs to map, or
+                                NULL; the back end's own */
     struct rig_functions *functions;
 };
 

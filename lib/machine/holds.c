@@ -1,0 +1,404 @@
+#include "machine/functions.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* PCI Local Bus 3.0, 6.2.2: the command register. */
+#define COMMAND 0x04u
+#define COMMAND_MEMORY 0x2u
+
+/* ---- holds */
+
+struct device_hold *hold_new(struct rig_device *dev, bool pinned)
+{
+    struct device_hold *hold = calloc(1, sizeof *hold);
+    if (!hold)
+        return NULL;
+    hold->device = dev;
+    hold->pinned = pinned;
+    return hold;
+}
+
+void hold_enter(struct device_hold *hold)
+{
+    struct rig_device *dev = hold->device;
+    struct rig_functions *all = dev->machine->functions;
+    functions_lock(dev->machine);
+    hold->held = true;
+    if (hold->id == 0)
+        hold->id = ++all->last_hold;
+    hold->previous = NULL;
+    hold->next = dev->holds;
+    if (dev->holds)
+        dev->holds->previous = hold;
+    dev->holds = hold;
+    functions_unlock(dev->machine);
+}
+
+/* Takes the hold out of the device's list. The machine's lock is held. */
+static void hold_leave(struct device_hold *hold)
+{
+    if (hold->previous)
+        hold->previous->next = hold->next;
+    else
+        hold->device->holds = hold->next;
+    if (hold->next)
+        hold->next->previous = hold->previous;
+    hold->held = false;
+}
+
+static int by_id(const void *key, const void *slot)
+{
+    uint64_t id = *(const uint64_t *)key;
+    uint64_t other = ((const struct restored_hold *)slot)->id;
+    return (id > other) - (id < other);
+}
+
+static struct restored_hold *find_restored(struct rig_functions *all, uint64_t id)
+{
+    if (!all->restored)
+        return NULL;
+    return bsearch(&id, all->restored, all->restored_count, sizeof *all->restored, by_id);
+}
+
+static void free_hold(struct device_hold *hold)
+{
+    functions_lock(hold->device->machine);
+    struct restored_hold *slot = find_restored(hold->device->machine->functions, hold->id);
+    if (slot)
+        slot->hold = NULL;
+    functions_unlock(hold->device->machine);
+    free(hold->grant.ranges);
+    free(hold);
+}
+
+struct device_hold *device_hold_by_id(struct rig_device *dev, uint64_t id)
+{
+    functions_lock(dev->machine);
+    struct restored_hold *slot = find_restored(dev->machine->functions, id);
+    struct device_hold *hold = slot ? slot->hold : NULL;
+    functions_unlock(dev->machine);
+    return hold && hold->device == dev && !hold->abandoned && !hold->let_go ? hold : NULL;
+}
+
+/* Has the back end end the grant, then takes the hold out of the list; the struct is freed where
+   its maker let go of it. */
+static enum rig_status give_hold_back(struct device_hold *hold, struct rig_error *err)
+{
+    struct rig_machine *m = hold->device->machine;
+    int function = hold->device->function;
+    enum rig_status status = hold->pinned ? m->ops->unpin(m, function, hold->grant.id, err)
+                                          : m->ops->free(m, function, hold->grant.id, err);
+    if (status != RIG_OK)
+        return status;
+    functions_lock(m);
+    hold_leave(hold);
+    bool ours = hold->abandoned || hold->let_go;
+    functions_unlock(m);
+    if (ours)
+        free_hold(hold);
+    return RIG_OK;
+}
+
+/* ---- system memory */
+
+enum rig_status device_alloc(struct rig_device *dev, uint64_t bytes, uint64_t at, bool contiguous,
+                             struct device_hold **out_hold, struct rig_error *err)
+{
+    struct rig_machine *m = dev->machine;
+    char name[RIG_BDF_MAX];
+    enum rig_status status = device_must_be_taken(dev, err);
+    if (status != RIG_OK)
+        return status;
+    rig_bdf_format(device_bdf(dev), name);
+    struct rig_memory_request request = {.bits = dev->bits, .contiguous = contiguous};
+    uint64_t end;
+    if (bytes == 0 || !rig_round_up(bytes, m->page_size, &request.bytes))
+        return rig_fail(err, RIG_INVALID, name, "%llu bytes of system memory: out of range",
+                        (unsigned long long)bytes);
+    if (contiguous && request.bytes > RIG_CONTIGUOUS_MAX)
+        return rig_fail(err, RIG_INVALID, name, "contiguous memory is at most 2 MiB");
+    if ((at & (m->page_size - 1)) != 0 || !rig_add(at, request.bytes, &end) || end > UINTPTR_MAX)
+        return rig_fail(err, RIG_INVALID, name, "system memory cannot go at 0x%llx",
+                        (unsigned long long)at);
+    request.at = (void *)(uintptr_t)at;
+    struct device_hold *hold = hold_new(dev, false);
+    if (!hold)
+        return rig_fail_memory(err);
+    status = m->ops->alloc(m, dev->function, &request, &hold->grant, err);
+    if (status != RIG_OK) {
+        free(hold);
+        return status;
+    }
+    hold_enter(hold);
+    *out_hold = hold;
+    return RIG_OK;
+}
+
+enum rig_status device_pin(struct rig_device *dev, uint64_t start, uint64_t bytes,
+                           struct device_hold **out_hold, struct rig_error *err)
+{
+    struct rig_machine *m = dev->machine;
+    char name[RIG_BDF_MAX];
+    enum rig_status status = device_must_be_taken(dev, err);
+    if (status != RIG_OK)
+        return status;
+    uint64_t end, last;
+    if (bytes == 0 || !rig_add(start, bytes, &end) || !rig_round_up(end, m->page_size, &last) ||
+        last > UINTPTR_MAX)
+        return rig_fail(err, RIG_INVALID, rig_bdf_format(device_bdf(dev), name),
+                        "0x%llx+0x%llx is no range of addresses", (unsigned long long)start,
+                        (unsigned long long)bytes);
+    uint64_t first = start & ~(m->page_size - 1);
+    struct device_hold *hold = hold_new(dev, true);
+    if (!hold)
+        return rig_fail_memory(err);
+    status = m->ops->pin(m, dev->function, (void *)(uintptr_t)first, last - first, dev->bits,
+                         &hold->grant, err);
+    if (status != RIG_OK) {
+        free(hold);
+        return status;
+    }
+    hold_enter(hold);
+    *out_hold = hold;
+    return RIG_OK;
+}
+
+/* What a maker's free does: at once, when mastering is off, or nothing more. */
+static enum rig_status let_go(struct rig_device *dev, struct device_hold *hold,
+                              struct rig_error *err)
+{
+    functions_lock(dev->machine);
+    bool held = hold->held;
+    bool later = dev->life == RIG_LIFE_RELEASED;
+    if (held && later)
+        hold->let_go = true;
+    functions_unlock(dev->machine);
+    if (held && later)
+        return RIG_OK;
+    if (!held) {
+        free_hold(hold);
+        return RIG_OK;
+    }
+    enum rig_status status = give_hold_back(hold, err);
+    if (status == RIG_OK)
+        free_hold(hold);
+    else
+        device_abandon(dev, hold);
+    return status;
+}
+
+enum rig_status device_free(struct rig_device *dev, struct device_hold *hold, struct rig_error *err)
+{
+    return let_go(dev, hold, err);
+}
+
+enum rig_status device_unpin(struct rig_device *dev, struct device_hold *hold,
+                             struct rig_error *err)
+{
+    return let_go(dev, hold, err);
+}
+
+void device_abandon(struct rig_device *dev, struct device_hold *hold)
+{
+    functions_lock(dev->machine);
+    bool held = hold->held;
+    hold->abandoned = held;
+    functions_unlock(dev->machine);
+    if (!held)
+        free_hold(hold);
+}
+
+/* ---- views */
+
+static void dead_read(const struct rig_view *view, uint64_t offset, void *out_data, size_t bytes)
+{
+    (void)view;
+    (void)offset;
+    memset(out_data, 0xff, bytes);
+}
+
+static void dead_write(const struct rig_view *view, uint64_t offset, const void *data, size_t bytes)
+{
+    (void)view;
+    (void)offset;
+    (void)data;
+    (void)bytes;
+}
+
+static enum rig_status dead_unmap(struct rig_view *view, struct rig_error *err)
+{
+    (void)view;
+    (void)err;
+    return RIG_OK;
+}
+
+static const struct rig_view_ops dead_view = {
+    .read = dead_read,
+    .write = dead_write,
+    .unmap = dead_unmap,
+};
+
+/* Ends the view for the back end; its struct stays its maker's. */
+static enum rig_status end_view(struct device_view *view, struct rig_error *err)
+{
+    enum rig_status status = view->view.ops->unmap(&view->view, err);
+    if (status != RIG_OK)
+        return status;
+    view->view.ops = &dead_view;
+    view->view.memory = NULL;
+    view->dead = true;
+    return RIG_OK;
+}
+
+/* RIG_INVALID unless [start, start + bytes) can be viewed in a BAR of that size. */
+static enum rig_status check_view(struct rig_device *dev, int bar, uint64_t start, uint64_t bytes,
+                                  bool combining, struct rig_error *err)
+{
+    struct rig_bar_now now = {0};
+    char name[RIG_BDF_MAX];
+    rig_bdf_format(device_bdf(dev), name);
+    uint64_t end;
+    if (bar >= 0 && bar < RIG_BAR_COUNT)
+        machine_bar(dev->machine, dev->function, bar, &now);
+    if (now.size == 0 || now.io)
+        return rig_fail(err, RIG_INVALID, name, "it has no memory BAR %d", bar);
+    if (bytes == 0 || !rig_add(start, bytes, &end) || end > now.size)
+        return rig_fail(err, RIG_INVALID, name, "0x%llx+0x%llx is not within its BAR %d",
+                        (unsigned long long)start, (unsigned long long)bytes, bar);
+    bool whole = start == 0 && bytes == now.size;
+    if (!whole && ((start | bytes) & (dev->machine->page_size - 1)) != 0)
+        return rig_fail(err, RIG_INVALID, name, "a view of BAR %d is whole pages of it", bar);
+    for (const struct device_view *other = dev->views; other; other = other->next)
+        if (!other->dead && other->view.bar == bar && other->combining != combining)
+            return rig_fail(err, RIG_INVALID, name, "BAR %d is mapped %s already", bar,
+                            other->combining ? "combining" : "uncached");
+    if (!now.assigned) {
+        rig_fail(err, RIG_REFUSED, name, "its BAR %d has no address", bar);
+        rig_hint(err, "the firmware or the kernel left no room for it; see 'Above 4G decoding'");
+        return RIG_REFUSED;
+    }
+    return RIG_OK;
+}
+
+enum rig_status device_map_bar(struct rig_device *dev, int bar, uint64_t start, uint64_t bytes,
+                               bool combining, struct rig_view **out_view, struct rig_error *err)
+{
+    enum rig_status status = device_must_be_taken(dev, err);
+    if (status == RIG_OK)
+        status = check_view(dev, bar, start, bytes, combining, err);
+    if (status != RIG_OK)
+        return status;
+    uint32_t command = device_config_read(dev, COMMAND, 2);
+    if (command == 0xffff)
+        return device_fail(dev, err);
+    if ((command & COMMAND_MEMORY) == 0)
+        device_config_write(dev, COMMAND, 2, command | COMMAND_MEMORY);
+    struct device_view *view = calloc(1, sizeof *view);
+    if (!view)
+        return rig_fail_memory(err);
+    struct rig_machine *m = dev->machine;
+    status = m->ops->map_bar(m, dev->function, bar, start, bytes, combining, &view->view, err);
+    if (status != RIG_OK) {
+        free(view);
+        return status;
+    }
+    view->combining = combining;
+    view->next = dev->views;
+    dev->views = view;
+    *out_view = &view->view;
+    return RIG_OK;
+}
+
+enum rig_status device_unmap(struct rig_device *dev, struct rig_view *view, struct rig_error *err)
+{
+    struct device_view **link = &dev->views;
+    while (*link && &(*link)->view != view)
+        link = &(*link)->next;
+    struct device_view *mine = *link;
+    if (!mine)
+        return rig_fail(err, RIG_INVALID, NULL, "the view is not of this function");
+    /* An unmap that is cut short leaves the mapping to the claim's end, in the back end. */
+    enum rig_status status = mine->dead ? RIG_OK : end_view(mine, err);
+    if (status == RIG_OK) {
+        *link = mine->next;
+        free(mine);
+    }
+    return status;
+}
+
+/* ---- callbacks */
+
+enum rig_status device_on_give_back(struct rig_device *dev, void (*callback)(void *context),
+                                    void *context, struct rig_error *err)
+{
+    struct give_back_call *grown = realloc(dev->call, (dev->calls + 1) * sizeof *grown);
+    if (!grown)
+        return rig_fail_memory(err);
+    dev->call = grown;
+    dev->call[dev->calls++] = (struct give_back_call){.callback = callback, .context = context};
+    return RIG_OK;
+}
+
+void device_forget_give_back(struct rig_device *dev, void (*callback)(void *context), void *context)
+{
+    for (size_t i = 0; i < dev->calls; i++) {
+        if (dev->call[i].callback != callback || dev->call[i].context != context)
+            continue;
+        memmove(&dev->call[i], &dev->call[i + 1], (dev->calls - i - 1) * sizeof *dev->call);
+        dev->calls--;
+        return;
+    }
+}
+
+/* ---- the give-back */
+
+enum rig_status device_give_back(struct rig_device *dev, struct rig_error *err)
+{
+    while (dev->calls > 0) {
+        struct give_back_call call = dev->call[0];
+        device_forget_give_back(dev, call.callback, call.context);
+        call.callback(call.context);
+    }
+    for (struct device_view *view = dev->views; view; view = view->next) {
+        enum rig_status status = view->dead ? RIG_OK : end_view(view, err);
+        if (status != RIG_OK)
+            return status;
+    }
+    while (dev->holds) {
+        enum rig_status status = give_hold_back(dev->holds, err);
+        if (status != RIG_OK)
+            return status;
+    }
+    return RIG_OK;
+}
+
+enum rig_status device_give_back_let_go(struct rig_device *dev, struct rig_error *err)
+{
+    for (struct device_hold *hold = dev->holds, *next; hold; hold = next) {
+        next = hold->next;
+        enum rig_status status = hold->let_go ? give_hold_back(hold, err) : RIG_OK;
+        if (status != RIG_OK)
+            return status;
+    }
+    return RIG_OK;
+}
+
+void device_drop(struct rig_device *dev)
+{
+    while (dev->holds) {
+        struct device_hold *hold = dev->holds;
+        dev->holds = hold->next;
+        free(hold->grant.ranges);
+        free(hold);
+    }
+    while (dev->views) {
+        struct device_view *view = dev->views;
+        dev->views = view->next;
+        free(view);
+    }
+    free(dev->call);
+    free(dev->keeper);
+    free(dev);
+}

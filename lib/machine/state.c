@@ -1,0 +1,259 @@
+/* The function layer's part of a saved machine: who was taken, how far its release came, who keeps
+   it and what it holds. */
+#include "machine/functions.h"
+
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* More ranges than one hold can have: a page each of the largest hold a file of sane size names. */
+#define RANGES_MAX (1 << 24)
+
+/* ---- saving */
+
+static json_t *saved_hold(const struct device_hold *hold)
+{
+    const struct rig_grant *g = &hold->grant;
+    return json_pack("{sI sb sb sb s{sI so sI so sI}}", "id", (json_int_t)hold->id, "pinned",
+                     hold->pinned, "let_go", hold->let_go, "abandoned", hold->abandoned, "grant",
+                     "id", (json_int_t)g->id, "memory", json_hex((uint64_t)(uintptr_t)g->memory),
+                     "bytes", (json_int_t)g->bytes, "ranges", json_ranges(g->ranges, g->count),
+                     "offset", (json_int_t)g->offset);
+}
+
+/* Oldest first, so that a restore enters them in the order they were made. */
+static json_t *saved_holds(const struct rig_device *dev)
+{
+    json_t *all = json_array();
+    const struct device_hold *oldest = dev->holds;
+    while (oldest && oldest->next)
+        oldest = oldest->next;
+    for (; oldest; oldest = oldest->previous)
+        if (json_array_append_new(all, saved_hold(oldest)) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    return all;
+}
+
+static json_t *saved_keepers(const struct rig_device *dev)
+{
+    const struct rig_topology *t = dev->machine->topology;
+    json_t *all = json_array();
+    for (size_t i = 0; i < dev->keepers; i++) {
+        const struct keeper *k = &dev->keeper[i];
+        char name[RIG_BDF_MAX];
+        rig_bdf_format(rig_topology_function(t, k->function)->bdf, name);
+        json_t *one = json_pack("{ss sb sI}", "function", name, "reserved",
+                                k->why == DEVICE_KEEP_RESERVED, "count", (json_int_t)k->count);
+        if (json_array_append_new(all, one) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+static json_t *saved_device(const struct rig_device *dev)
+{
+    char name[RIG_BDF_MAX];
+    rig_bdf_format(device_bdf(dev), name);
+    return json_pack("{ss ss si sb sb so so}", "function", name, "life", rig_life_name(dev->life),
+                     "bits", (int)dev->bits, "off", dev->off, "gave_back", dev->gave_back,
+                     "keepers", saved_keepers(dev), "holds", saved_holds(dev));
+}
+
+enum rig_status machine_save(struct rig_machine *m, json_t **out_state, struct rig_error *err)
+{
+    json_t *back_end = json_object();
+    json_t *functions = json_array();
+    bool whole = back_end && functions;
+    int count = rig_topology_count(m->topology);
+    for (int i = 0; i < count && whole; i++) {
+        const struct rig_device *dev = m->functions->by_function[i];
+        if (!dev)
+            continue;
+        if (dev->uses > 0) {
+            json_decref(back_end);
+            json_decref(functions);
+            return rig_fail(err, RIG_INVALID, NULL, "a request is under way");
+        }
+        whole = json_array_append_new(functions, saved_device(dev)) == 0;
+    }
+    enum rig_status status = whole ? m->ops->save(m, back_end, err) : rig_fail_memory(err);
+    json_t *state =
+        json_pack("{ss sI so so}", "kind", m->kind, "last_hold",
+                  (json_int_t)m->functions->last_hold, "functions", functions, "state", back_end);
+    if (status == RIG_OK && !state)
+        status = rig_fail_memory(err);
+    if (status != RIG_OK) {
+        json_decref(state);
+        return status;
+    }
+    *out_state = state;
+    return RIG_OK;
+}
+
+/* ---- restoring */
+
+static enum rig_status bad(struct rig_error *err, const char *what)
+{
+    return rig_fail(err, RIG_BAD_INPUT, "machine", "%s is missing or wrong", what);
+}
+
+static bool read_grant(const json_t *j, struct rig_grant *g)
+{
+    uint64_t memory;
+    if (!json_get_count(j, "id", &g->id) || g->id == 0 || !json_get_hex(j, "memory", &memory) ||
+        memory > UINTPTR_MAX || !json_get_count(j, "bytes", &g->bytes) || g->bytes == 0 ||
+        !json_get_count(j, "offset", &g->offset) ||
+        !json_get_ranges(j, "ranges", RANGES_MAX, &g->ranges, &g->count))
+        return false;
+    g->memory = (void *)(uintptr_t)memory;
+    uint64_t sum = 0;
+    for (int i = 0; i < g->count; i++)
+        if (!rig_add(sum, g->ranges[i].bytes, &sum))
+            return false;
+    return sum == g->bytes;
+}
+
+static enum rig_status restore_hold(struct rig_device *dev, const json_t *j, struct rig_error *err)
+{
+    bool pinned;
+    if (!json_get_bool(j, "pinned", &pinned))
+        return bad(err, "a hold's kind");
+    struct device_hold *hold = hold_new(dev, pinned);
+    if (!hold)
+        return rig_fail_memory(err);
+    if (!json_get_count(j, "id", &hold->id) || hold->id == 0 ||
+        hold->id > dev->machine->functions->last_hold ||
+        !json_get_bool(j, "let_go", &hold->let_go) ||
+        !json_get_bool(j, "abandoned", &hold->abandoned) ||
+        !read_grant(json_object_get(j, "grant"), &hold->grant)) {
+        free(hold->grant.ranges);
+        free(hold);
+        return bad(err, "a hold");
+    }
+    hold_enter(hold);
+    dev->machine->functions->restored_count++;
+    return RIG_OK;
+}
+
+static enum rig_status restore_keeper(struct rig_device *dev, const json_t *j,
+                                      struct rig_error *err)
+{
+    struct rig_bdf bdf;
+    bool reserved;
+    uint64_t count;
+    if (!json_get_bdf(j, "function", &bdf) || !json_get_bool(j, "reserved", &reserved) ||
+        !json_get_count(j, "count", &count) || count == 0 || count > UINT32_MAX)
+        return bad(err, "who keeps a function");
+    int who = rig_topology_find_bdf(dev->machine->topology, bdf);
+    if (who < 0)
+        return bad(err, "the function that keeps another");
+    enum rig_status status =
+        device_keep(dev, reserved ? DEVICE_KEEP_RESERVED : DEVICE_KEEP_PEER, who, err);
+    if (status == RIG_OK)
+        dev->keeper[dev->keepers - 1].count = (unsigned)count;
+    return status;
+}
+
+static bool read_life(const json_t *j, struct rig_device *dev)
+{
+    const char *life;
+    uint64_t bits;
+    if (!json_get_text(j, "life", &life) || !json_get_count(j, "bits", &bits) || bits < 12 ||
+        bits > 64 || !json_get_bool(j, "off", &dev->off) ||
+        !json_get_bool(j, "gave_back", &dev->gave_back) || (dev->gave_back && !dev->off))
+        return false;
+    dev->bits = (unsigned)bits;
+    static const enum rig_life lives[] = {RIG_LIFE_TAKEN, RIG_LIFE_RELEASING, RIG_LIFE_RELEASED,
+                                          RIG_LIFE_KEPT};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(lives); i++)
+        if (strcmp(life, rig_life_name(lives[i])) == 0) {
+            dev->life = lives[i];
+            return dev->life != RIG_LIFE_TAKEN || !dev->off;
+        }
+    return false;
+}
+
+static enum rig_status restore_device(struct rig_machine *m, const json_t *j, struct rig_error *err)
+{
+    struct rig_bdf bdf;
+    if (!json_get_bdf(j, "function", &bdf))
+        return bad(err, "a function's name");
+    int i = rig_topology_find_bdf(m->topology, bdf);
+    struct rig_function_now now = {0};
+    if (i >= 0)
+        m->ops->list(m, i, &now);
+    if (i < 0 || !now.endpoint || m->functions->by_function[i])
+        return bad(err, "a function");
+    struct rig_device *dev = device_new(m, i);
+    if (!dev)
+        return rig_fail_memory(err);
+    dev->addressing = now.addressing;
+    device_enter(dev);
+    const json_t *one;
+    size_t k;
+    if (!read_life(j, dev))
+        return bad(err, "a function's life");
+    enum rig_status status = RIG_OK;
+    json_array_foreach(json_object_get(j, "keepers"), k, one)
+    {
+        if ((status = restore_keeper(dev, one, err)) != RIG_OK)
+            return status;
+    }
+    json_array_foreach(json_object_get(j, "holds"), k, one)
+    {
+        if ((status = restore_hold(dev, one, err)) != RIG_OK)
+            return status;
+    }
+    return RIG_OK;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct restored_hold *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static enum rig_status index_holds(struct rig_machine *m, struct rig_error *err)
+{
+    struct rig_functions *all = m->functions;
+    all->restored = calloc(all->restored_count + 1, sizeof *all->restored);
+    if (!all->restored)
+        return rig_fail_memory(err);
+    size_t n = 0;
+    for (struct rig_device *dev = all->devices; dev; dev = dev->next)
+        for (struct device_hold *hold = dev->holds; hold; hold = hold->next)
+            all->restored[n++] = (struct restored_hold){.id = hold->id, .hold = hold};
+    qsort(all->restored, n, sizeof *all->restored, by_id);
+    for (size_t i = 1; i < n; i++)
+        if (all->restored[i].id == all->restored[i - 1].id)
+            return bad(err, "a hold's id");
+    return RIG_OK;
+}
+
+enum rig_status machine_restore(struct rig_machine *m, const json_t *state, struct rig_error *err)
+{
+    const char *kind;
+    if (!json_get_text(state, "kind", &kind) || strcmp(kind, m->kind) != 0)
+        return bad(err, "the kind");
+    if (!json_get_count(state, "last_hold", &m->functions->last_hold))
+        return bad(err, "last_hold");
+    const json_t *one;
+    size_t i;
+    enum rig_status status = RIG_OK;
+    json_array_foreach(json_object_get(state, "functions"), i, one)
+    {
+        status = restore_device(m, one, err);
+        if (status != RIG_OK)
+            break;
+    }
+    if (status == RIG_OK)
+        status = index_holds(m, err);
+    if (status != RIG_OK)
+        functions_forget(m);
+    return status;
+}
