@@ -3,6 +3,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+struct rig_device *device_new(struct rig_machine *m, int function)
+{
+    struct rig_device *dev = calloc(1, sizeof *dev);
+    if (!dev)
+        return NULL;
+    dev->machine = m;
+    dev->function = function;
+    dev->bits = 64;
+    return dev;
+}
+
 static struct keeper *find(struct rig_device *dev, enum device_keep why, int who)
 {
     for (size_t i = 0; i < dev->keepers; i++)
