@@ -251,6 +251,75 @@ def text(functions, space=4096, options=("-vvv", "-nn")):
     return "\n".join(out) + "\n"
 
 
+def speed(hundreds):
+    return f"{SPEED_TEXT[hundreds]} GT/s"
+
+
+def size_text(size):
+    return f"{human(size)}iB" if size >= KIB else size
+
+
+def capture_function(f, iommu, offset):
+    """The facts of one function as a capture, rigmem-machine(5), has them."""
+    kinds = {"upstream": "upstream-port", "downstream": "downstream-port",
+             "integrated": "integrated-endpoint", "legacy": "legacy-endpoint",
+             "to-pci": "pcie-to-pci-bridge"}
+    out = {
+        "address": f.bdf, "vendor": f"0x{f.vendor:04x}", "device": f"0x{f.dev_id:04x}",
+        "class": f"0x{f.cls:06x}", "revision": f"0x{f.revision:02x}",
+        "command": f"0x{f.command:04x}", "config_bytes": 4096,
+        "header_type": "bridge" if f.bridge else "device",
+        "pcie_type": kinds.get(f.kind, f.kind) if f.kind else False,
+        "acs_capability": False if f.acs is None else f"0x{f.acs_can:04x}",
+        "acs_control": False if f.acs is None else f"0x{f.acs:04x}",
+        "ats": "yes" if f.ats else False,
+    }
+    if f.sub:
+        out["subsystem_vendor"], out["subsystem_device"] = (f"0x{x}" for x in f.sub.split(":"))
+    if f.link:
+        most = f.link_max or f.link
+        out |= {"link_speed": speed(f.link[0]), "link_width": f.link[1],
+                "max_speed": speed(most[0]), "max_width": most[1]}
+    if f.bridge:
+        out |= {"primary": f"0x{f.bus:02x}", "secondary": f"0x{f.secondary:02x}",
+                "subordinate": f"0x{f.subordinate:02x}", "io_window": False}
+        for name, key in (("mem", "memory_window"), ("pref", "prefetchable_window")):
+            low_high = f.windows.get(name)
+            out[key] = f"0x{low_high[0]:x}-0x{low_high[1]:x}" if low_high else False
+    bars = {}
+    for index, size, kind in sorted(f.bars):
+        bar = {"size": size_text(size)}
+        address = f.address[index]
+        bar["flags"] = {"io": "io", "32": "memory", "64": "memory 64-bit",
+                        "64p": "memory 64-bit prefetchable"}[kind]
+        move = offset.get(f.domain, 0)
+        if move and kind != "io":
+            bar |= {"bus": f"0x{address:x}", "cpu": f"0x{address + move:x}"}
+        else:
+            bar["address"] = f"0x{address:x}"
+        bar["resizable"] = ([size_text(x) for x in f.rebar[1]] if f.rebar and f.rebar[0] == index
+                            else False)
+        bars[str(index)] = bar
+    out["bars"] = bars
+    out["numa_node"] = False if f.numa is None else f.numa
+    out["iommu_group"] = False if f.group is None else f.group
+    out["iommu_type"] = False if f.group is None else iommu
+    out["driver"] = f.driver or False
+    if f.memory:
+        out["gpu_memory"] = size_text(f.memory)
+    return out
+
+
+def capture(functions, machine, iommu="identity", offset=None):
+    """A capture with one function a line. `offset`: by domain, what the CPU adds to a bus address."""
+    rows = ",\n  ".join(json.dumps(capture_function(f, iommu, offset or {}), sort_keys=True)
+                        for f in functions)
+    head = {"format": "rigmem-machine", "version": 1, "source": "capture", "whole": True,
+            "machine": machine}
+    lines = json.dumps(head, indent=1)[:-2]
+    return f"{lines},\n \"functions\": [\n  {rows}\n ]\n}}\n"
+
+
 # ---- the machines
 
 GEN3_16, GEN3_4, GEN4_16, GEN4_8, GEN4_4 = (80, 16), (80, 4), (160, 16), (160, 8), (160, 4)
@@ -493,14 +562,24 @@ def conventional():
 
 
 def main():
+    server = {"cpu_vendor": "GenuineIntel", "cpu_family": 6, "kernel": "6.1.0-31-lab", "p2pdma": "on",
+              "host": "server-8gpu",
+              "command_line": "intel_iommu=on iommu=pt "
+                              "pci=disable_acs_redir=0000:02:08.0;0000:02:09.0;0000:02:0a.0;0000:02:0b.0"}
     files = {
-        "server-8gpu.txt": text(server_8gpu()),
+        "server-8gpu.json": capture(server_8gpu(), server),
         "desktop-amd.txt": text(desktop_amd()),
         "client-intel.txt": text(client_intel()),
         "client-intel-unprivileged.txt": text(client_intel(), 64),
-        "xeon-listed.txt": text(xeon_listed()),
-        "arm64.txt": text(arm64_two_domains()),
-        "vmd.txt": text(vmd()),
+        "xeon-listed.json": capture(xeon_listed(), {
+            "cpu_vendor": "GenuineIntel", "cpu_family": 6, "kernel": "6.1.0-31-lab", "p2pdma": "on",
+            "host": "xeon-listed"}),
+        "arm64.json": capture(arm64_two_domains(), {
+            "cpu_family": False, "kernel": "6.1.0-31-lab", "p2pdma": "on", "host": "altra"},
+            offset={4: 0x100000000000}),
+        "vmd.json": capture(vmd(), {
+            "cpu_vendor": "GenuineIntel", "cpu_family": 6, "kernel": "6.1.0-31-lab", "p2pdma": "on",
+            "host": "vmd"}),
         "sriov.hex": lspci(sriov(), 4096, ("-nn", "-xxxx")),
         "conventional.txt": text(conventional(), 256, ("-vvv", "-nn", "-xxx")),
     }
