@@ -329,8 +329,8 @@ INSTALLED = $(B)/librigmem.a:$(LIBDIR)/librigmem.a lib/rigmem.h:$(INCLUDEDIR)/ri
 	$(foreach m,$(MACHINES),$(m):$(DOCDIR)/machines/$(notdir $(m)))
 
 $(B)/rigmem.pc: rigmem.pc.in lib/rigmem.h FORCE
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
 
 .PHONY: install uninstall
 install: all $(B)/rigmem.pc

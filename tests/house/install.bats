@@ -49,3 +49,18 @@ install_it() {
     PKG_CONFIG_PATH=$root/usr/lib/pkgconfig run pkg-config --modversion rigmem
     [ "$output" = "$(sed -n 's/^.define RIG_VERSION "\(.*\)"/\1/p' lib/rigmem.h)" ]
 }
+
+@test "the program of librigmem(3) builds by the installed rigmem.pc and answers" {
+    install_it
+    awk '/^\.\\" example reach.c/ { found = 1 } found && /^\.Ed/ { exit } inside { print }
+        found && /^\.Bd/ { inside = 1 }' man/librigmem.3 | sed 's/\\e/\\/g' >"$BATS_TEST_TMPDIR/reach.c"
+    export PKG_CONFIG_PATH=$root/usr/lib/pkgconfig
+    flags=$(pkg-config --define-variable=prefix="$root/usr" --cflags --libs rigmem)
+    read -ra words <<<"$flags"
+    gcc -std=c11 -Wall -Wextra -Werror -o "$BATS_TEST_TMPDIR/reach" "$BATS_TEST_TMPDIR/reach.c" \
+        "${words[@]}"
+    run "$BATS_TEST_TMPDIR/reach" tests/machines/server-8gpu.json
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "gpu1 yes" ]
+    [[ $output == *"gpu2 no "* ]]
+}
