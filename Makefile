@@ -44,7 +44,7 @@ ifneq ($(filter clang fuzz,$(VARIANT)),)
 CC := clang
 endif
 ALL_CFLAGS = -std=c17 $(WARNINGS) $(CFLAGS) $(CFLAGS_$(VARIANT))
-LIBS := -lpci -ljansson -ldl -lpthread
+LIBS := -lpci -ljansson -lz -ldl -lpthread
 
 LIB_SRC := $(sort $(wildcard lib/*/*.c lib/*/*/*.c))
 CMD_SRC := $(sort $(wildcard cmd/*.c))

@@ -8,7 +8,7 @@
 
 struct libpci {
     struct pci_access *access;
-    struct pci_dev *next, *current;
+    struct pci_dev *next, *at; /* `at`: whose configuration space was read last */
 };
 
 /* Where libpci's error callback goes back to. The callback has no argument of its own, so the
@@ -109,7 +109,6 @@ bool libpci_next(struct libpci *pci, struct rig_bdf *out_bdf)
     struct pci_dev *dev = pci->next;
     if (!dev)
         return false;
-    pci->current = dev;
     pci->next = dev->next;
     *out_bdf = (struct rig_bdf){(uint32_t)dev->domain, dev->bus, dev->dev, dev->func};
     return true;
@@ -134,9 +133,30 @@ static void config_step(void *context)
     }
 }
 
-size_t libpci_config(struct libpci *pci, uint8_t config[4096])
+static bool is_at(const struct pci_dev *dev, struct rig_bdf bdf)
 {
-    struct config_request request = {.dev = pci->current, .config = config};
+    return (uint32_t)dev->domain == bdf.domain && dev->bus == bdf.bus && dev->dev == bdf.device &&
+           dev->func == bdf.function;
+}
+
+/* Functions are mostly asked for in the order of the list: the search goes on from the last one. */
+static struct pci_dev *find(struct libpci *pci, struct rig_bdf bdf)
+{
+    struct pci_dev *dev = pci->at ? pci->at->next : NULL;
+    if (dev && is_at(dev, bdf))
+        return dev;
+    for (dev = pci->access->devices; dev; dev = dev->next)
+        if (is_at(dev, bdf))
+            return dev;
+    return NULL;
+}
+
+size_t libpci_config(struct libpci *pci, struct rig_bdf bdf, uint8_t config[4096])
+{
+    struct config_request request = {.dev = find(pci, bdf), .config = config};
+    if (!request.dev)
+        return 0;
+    pci->at = request.dev;
     struct guard guard;
     return guarded(&guard, config_step, &request) ? request.bytes : 0;
 }

@@ -17,11 +17,10 @@ enum rig_status libpci_scan(struct libpci **out, struct rig_error *err);
 /* libpci_next makes *out_bdf the next function of a scan; false after the last. */
 bool libpci_next(struct libpci *pci, struct rig_bdf *out_bdf);
 
-/* libpci_config reads the configuration space of the function that libpci_next gave last into
-   config, and is how many bytes the kernel let it read: 0, 64, 128 (a CardBus bridge), 256 or 4096.
-   Without CAP_SYS_ADMIN the kernel ends it at byte 64 (drivers/pci/pci-sysfs.c, pci_read_config).
- */
-size_t libpci_config(struct libpci *pci, uint8_t config[4096]);
+/* libpci_config reads the configuration space of a function of the scan into config, and is how
+   many bytes the kernel let it read: 0, 64, 128 (a CardBus bridge), 256 or 4096. Without
+   CAP_SYS_ADMIN the kernel ends it at byte 64 (drivers/pci/pci-sysfs.c, pci_read_config). */
+size_t libpci_config(struct libpci *pci, struct rig_bdf bdf, uint8_t config[4096]);
 
 /* libpci_names makes *out a handle that knows pci.ids; false where there is no database. Free it
    with libpci_close. */
