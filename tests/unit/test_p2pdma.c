@@ -1,0 +1,362 @@
+/* Linux's decision, case by case. The expected verdicts and distances are those of Linux 6.1 and of
+   the other kernels named, worked out from drivers/pci/p2pdma.c, not from this library. */
+#include "builder.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define INTEL "Intel:6"
+#define B RIG_BUS_ADDR
+#define T RIG_THRU_HOST_BRIDGE
+#define N RIG_NOT_SUPPORTED
+
+/* Pieces of machines. */
+#define HOST_CLIENT "00:00.0 host id=8086:4c43\n"
+#define ONE_PORT(acs) "00:01.0 rp 01-01 acs=" acs "\n01:00.0 ep\n01:00.1 ep\n"
+#define SWITCH(rp, up, p, c)                                                                       \
+    "00:01.0 rp 01-04 acs=" rp "\n01:00.0 up 02-04 acs=" up "\n02:00.0 down 03-03 acs=" p          \
+    "\n02:01.0 down 04-04 acs=" c "\n03:00.0 ep\n04:00.0 ep\n"
+#define PLAIN_SWITCH SWITCH("0000", "0000", "0000", "0000")
+#define TWO_PORTS "00:01.0 rp 01-01\n00:02.0 rp 02-02\n01:00.0 ep\n02:00.0 ep\n"
+#define TWO_PORTS_ACS                                                                              \
+    "00:01.0 rp 01-01 acs=001d\n00:02.0 rp 02-02 acs=001d\n01:00.0 ep\n02:00.0 ep\n"
+/* Bridges 00 and 80, their first functions given, a port with an endpoint under each. */
+#define TWO_BRIDGES(a, b) a "00:08.0 rp 01-01\n01:00.0 ep\n" b "80:08.0 rp 81-81\n81:00.0 ep\n"
+#define CASCADE(m)                                                                                 \
+    "00:01.0 rp 01-08\n01:00.0 up 02-08\n02:00.0 down 03-05\n02:01.0 down 06-06\n"                 \
+    "03:00.0 up 04-05\n04:00.0 down 05-05 acs=" m "\n05:00.0 ep\n06:00.0 ep\n"
+#define TWIN_CARDS(acs)                                                                            \
+    "00:01.0 rp 01-0a\n01:00.0 up 02-0a\n02:00.0 down 03-05 acs=" acs                              \
+    "\n02:01.0 down 06-08 acs=" acs "\n03:00.0 up 04-05\n04:00.0 down 05-05 acs=" acs              \
+    "\n06:00.0 up 07-08\n07:00.0 down 08-08 acs=" acs "\n05:00.0 ep\n08:00.0 ep\n"
+
+static const struct row {
+    const char *name, *machine, *cpu, *provider, *client;
+    unsigned verdict;
+    int distance;
+    unsigned on_5_15, on_newest; /* 0: as 6.1 */
+} rows[] = {
+    {"1", HOST_CLIENT ONE_PORT("none"), INTEL, "01:00.0", "01:00.0", B, 0, 0, 0},
+    {"2", HOST_CLIENT "00:01.0 rp 01-01\n01:00.0 ep acs=0004\n", INTEL, "01:00.0", "01:00.0", N, 0,
+     0, 0},
+    {"3", HOST_CLIENT ONE_PORT("none"), INTEL, "01:00.0", "01:00.1", B, 2, 0, 0},
+    {"4", ONE_PORT("001d"), "AMD:25", "01:00.0", "01:00.1", T, 2, 0, 0},
+    {"5", HOST_CLIENT ONE_PORT("001d"), INTEL, "01:00.0", "01:00.1", N, 2, 0, 0},
+    {"6", HOST_CLIENT SWITCH("none", "none", "none", "none"), INTEL, "03:00.0", "04:00.0", B, 4, 0,
+     0},
+    {"7", SWITCH("none", "none", "001d", "none"), "AMD:25", "03:00.0", "04:00.0", T, 4, 0, 0},
+    {"8", HOST_CLIENT SWITCH("0000", "0000", "0000", "0008"), INTEL, "03:00.0", "04:00.0", N, 4, 0,
+     0},
+    {"9", HOST_CLIENT SWITCH("0000", "0000", "0020", "0000"), INTEL, "03:00.0", "04:00.0", N, 4, 0,
+     0},
+    {"10", HOST_CLIENT SWITCH("0000", "0000", "0053", "0053"), INTEL, "03:00.0", "04:00.0", B, 4, 0,
+     0},
+    {"11", HOST_CLIENT SWITCH("001d", "0000", "0000", "0000"), INTEL, "03:00.0", "04:00.0", B, 4, 0,
+     0},
+    {"12", HOST_CLIENT SWITCH("0000", "0004", "0000", "0000"), INTEL, "03:00.0", "04:00.0", N, 4, 0,
+     0},
+    {"13", HOST_CLIENT CASCADE("none"), INTEL, "05:00.0", "06:00.0", B, 6, 0, 0},
+    {"14", HOST_CLIENT CASCADE("0004"), INTEL, "05:00.0", "06:00.0", N, 6, 0, 0},
+    {"15", HOST_CLIENT TWIN_CARDS("000c"), INTEL, "05:00.0", "08:00.0", N, 8, 0, 0},
+    {"16", HOST_CLIENT TWIN_CARDS("0000"), INTEL, "05:00.0", "08:00.0", B, 8, 0, 0},
+    {"17", TWO_PORTS, "AMD:23", "01:00.0", "02:00.0", T, 4, 0, 0},
+    {"18", TWO_PORTS_ACS, "AMD:25", "01:00.0", "02:00.0", T, 4, 0, 0},
+    {"19", TWO_BRIDGES("", ""), "AMD:26", "01:00.0", "81:00.0", T, 4, 0, 0},
+    {"20", "00:00.0 host id=1022:1410\n" TWO_PORTS, "AMD:21", "01:00.0", "02:00.0", N, 4, 0, 0},
+    {"21", "00:00.0 host id=1022:1450\n" TWO_PORTS, "Hygon:24", "01:00.0", "02:00.0", N, 4, 0, 0},
+    {"22", "00:00.0 host id=8086:3c00\n" TWO_PORTS, INTEL, "01:00.0", "02:00.0", T, 4, 0, 0},
+    {"23", TWO_BRIDGES("00:00.0 host id=8086:3c00\n", "80:00.0 rp 90-90 id=8086:3c01\n"), INTEL,
+     "01:00.0", "81:00.0", N, 4, 0, 0},
+    {"24", TWO_BRIDGES("00:00.0 host id=8086:2f00\n", "80:00.0 rp 90-90 id=8086:2f01\n"), INTEL,
+     "01:00.0", "81:00.0", N, 4, 0, 0},
+    {"25", "00:00.0 host id=8086:6f00\n" TWO_PORTS, INTEL, "01:00.0", "02:00.0", N, 4, 0, 0},
+    {"26", TWO_BRIDGES("00:00.0 rp 10-10 id=8086:2030\n", "80:00.0 rp 90-90 id=8086:2030\n"), INTEL,
+     "01:00.0", "81:00.0", T, 4, 0, 0},
+    {"27", TWO_BRIDGES("00:01.0 rp 10-10 id=8086:2031\n", "80:02.0 rp 90-90 id=8086:2032\n"), INTEL,
+     "01:00.0", "81:00.0", T, 4, N, 0},
+    {"28", TWO_BRIDGES("00:05.0 rciep id=8086:2034\n", "80:00.0 rp 90-90 id=8086:2030\n"), INTEL,
+     "01:00.0", "81:00.0", N, 4, 0, 0},
+    {"29", "01:00.0 ep root=00\n80:00.0 rp 81-81 id=8086:2030\n81:00.0 ep\n", INTEL, "01:00.0",
+     "81:00.0", N, 3, 0, 0},
+    {"30", "00:00.0 host id=8086:2020\n" TWO_PORTS, INTEL, "01:00.0", "02:00.0", T, 4, 0, 0},
+    {"31", TWO_BRIDGES("00:00.0 host id=8086:09a2\n", "80:00.0 host id=8086:09a2\n"), INTEL,
+     "01:00.0", "81:00.0", T, 4, N, 0},
+    {"32", "00:00.0 host id=8086:09a2\n00:01.0 rp 01-01\n01:00.0 ep\nf3:00.0 rciep id=8086:4940\n",
+     INTEL, "01:00.0", "f3:00.0", N, 3, 0, T},
+    {"33", HOST_CLIENT TWO_PORTS, INTEL, "01:00.0", "02:00.0", N, 4, 0, 0},
+    {"34", "00:00.0 host id=8086:3c00\n" SWITCH("0000", "0000", "001d", "001d"), INTEL, "03:00.0",
+     "04:00.0", T, 4, 0, 0},
+    {"35", "00:04.0 rciep\n00:05.0 rciep\n", "AMD:25", "00:04.0", "00:05.0", T, 2, 0, 0},
+    {"36", HOST_CLIENT "00:04.0 rciep\n00:04.1 rciep\n", INTEL, "00:04.0", "00:04.1", N, 2, 0, 0},
+    {"37", "00:00.0 host id=8086:09a2\n00:01.0 rp 01-01\n00:02.0 rciep\n01:00.0 ep\n", INTEL,
+     "00:02.0", "01:00.0", T, 3, N, 0},
+    {"38", HOST_CLIENT "00:01.0 rp 01-02\n01:00.0 p2pci 02-02\n02:01.0 pci\n02:02.0 pci\n", INTEL,
+     "02:01.0", "02:02.0", B, 2, 0, 0},
+    {"39",
+     HOST_CLIENT "00:01.0 rp 01-05\n01:00.0 up 02-05\n02:00.0 down 03-04 acs=001d\n"
+                 "02:01.0 down 05-05\n03:00.0 p2pci 04-04\n04:00.0 pci\n05:00.0 ep\n",
+     INTEL, "04:00.0", "05:00.0", N, 5, 0, 0},
+    {"40",
+     "0000:00:00.0 rp 01-01 id=1def:e100\n0000:01:00.0 ep\n"
+     "0001:00:00.0 rp 01-01 id=1def:e100\n0001:01:00.0 ep\n",
+     "ARM:0", "0000:01:00.0", "0001:01:00.0", N, 4, 0, 0},
+    {"41", SWITCH("none", "none", "none", "none"), "ARM:0", "03:00.0", "04:00.0", B, 4, 0, 0},
+    {"42",
+     "0000:00:00.0 host id=8086:09a2\n0000:00:0e.0 rciep id=8086:28c0\n"
+     "10000:e0:00.0 rp e1-e1 id=8086:347a root=e0\n10000:e0:01.0 rp e2-e2 id=8086:347b root=e0\n"
+     "10000:e1:00.0 ep\n10000:e2:00.0 ep\n",
+     INTEL, "10000:e1:00.0", "10000:e2:00.0", N, 4, 0, 0},
+    {"43",
+     "0000:00:00.0 host id=8086:09a2\n0000:00:01.0 rp 01-01\n0000:01:00.0 ep\n"
+     "10000:e0:00.0 rp e1-e1 id=8086:347a root=e0\n10000:e1:00.0 ep\n",
+     INTEL, "10000:e1:00.0", "0000:01:00.0", N, 4, 0, 0},
+    {"43 on AMD",
+     "0000:00:00.0 host id=8086:09a2\n0000:00:01.0 rp 01-01\n0000:01:00.0 ep\n"
+     "10000:e0:00.0 rp e1-e1 id=8086:347a root=e0\n10000:e1:00.0 ep\n",
+     "AMD:25", "10000:e1:00.0", "0000:01:00.0", T, 4, 0, 0},
+    {"44", HOST_CLIENT SWITCH("none", "none", "none", "none") "05:00.0 ep pf=04:00.0\n", INTEL,
+     "03:00.0", "05:00.0", B, 4, 0, 0},
+    {"45", HOST_CLIENT "00:01.0 rp 01-02\n01:00.0 ep\n02:00.0 ep pf=01:00.0\n", INTEL, "01:00.0",
+     "02:00.0", B, 2, 0, 0},
+    {"45 redirecting", HOST_CLIENT "00:01.0 rp 01-02 acs=001d\n01:00.0 ep\n02:00.0 ep pf=01:00.0\n",
+     INTEL, "01:00.0", "02:00.0", N, 2, 0, 0},
+    {"46", HOST_CLIENT "00:04.0 rciep\n01:00.0 rciep pf=00:04.0\n01:00.1 rciep pf=00:04.0\n", INTEL,
+     "01:00.0", "01:00.1", N, 2, 0, 0},
+    {"47",
+     HOST_CLIENT "00:01.0 rp 01-04\n01:00.0 up 02-04\n02:00.0 down 03-03\n02:01.0 down 04-04\n"
+                 "03:00.0 ep\n04:00.0 ep acs=000c\n",
+     INTEL, "03:00.0", "04:00.0", N, 4, 0, 0},
+    {"48",
+     HOST_CLIENT "00:01.0 rp 01-03\n01:00.0 up 02-03\n01:00.1 ep\n02:00.0 down 03-03\n03:00.0 ep\n",
+     INTEL, "01:00.1", "03:00.0", B, 4, 0, 0},
+    {"48 redirecting",
+     HOST_CLIENT
+     "00:01.0 rp 01-03 acs=0004\n01:00.0 up 02-03\n01:00.1 ep\n02:00.0 down 03-03\n03:00.0 ep\n",
+     INTEL, "01:00.1", "03:00.0", N, 4, 0, 0},
+    {"49", HOST_CLIENT PLAIN_SWITCH, INTEL, "01:00.0", "03:00.0", B, 2, 0, 0},
+    {"50", HOST_CLIENT SWITCH("0000", "0000", "0000", "ffff"), INTEL, "03:00.0", "04:00.0", N, 4, 0,
+     0},
+    {"51 on AMD", "00:00.0 host id=8086:29c0\n" TWO_PORTS, "AMD:25", "01:00.0", "02:00.0", T, 4, 0,
+     0},
+    {"51 on Intel", "00:00.0 host id=8086:29c0\n" TWO_PORTS, INTEL, "01:00.0", "02:00.0", N, 4, 0,
+     0},
+    {"52 same bridge", "00:00.0 host id=1d17:1003\n" TWO_PORTS, "Zhaoxin:7", "01:00.0", "02:00.0",
+     N, 4, 0, T},
+    {"52 two bridges", TWO_BRIDGES("00:00.0 host id=1d17:1003\n", "80:00.0 host id=1d17:1003\n"),
+     "Zhaoxin:7", "01:00.0", "81:00.0", N, 4, 0, 0},
+    {"52 wildcard", "00:00.0 host id=1ae0:0001\n" TWO_PORTS, "ARM:0", "01:00.0", "02:00.0", N, 4, 0,
+     T},
+    {"52 Vera",
+     "0000:00:00.0 rp 01-01 id=10de:2f95\n0000:01:00.0 ep\n"
+     "0001:00:00.0 rp 01-01 id=10de:2f96\n0001:01:00.0 ep\n",
+     "ARM:0", "0000:01:00.0", "0001:01:00.0", N, 4, 0, T},
+};
+
+static void check(const struct row *row, const struct rig_topology *t, const char *kernel,
+                  unsigned verdict)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        int p = function_at(t, turn ? row->client : row->provider);
+        int c = function_at(t, turn ? row->provider : row->client);
+        struct rig_p2pdma d;
+        assert_int_equal(rig_p2pdma_decide(t, rig_rules_for(kernel), p, c, &d, NULL), RIG_OK);
+        if (d.possible != verdict || d.distance != row->distance)
+            fail_msg("row %s, rules %s: verdicts %u at distance %d, not %u at %d", row->name,
+                     kernel, d.possible, d.distance, verdict, row->distance);
+        rig_p2pdma_free(&d);
+    }
+}
+
+static void each_row_of_the_table_has_linux_answer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(rows); i++) {
+        const struct row *row = &rows[i];
+        struct rig_topology *t = build_machine(row->machine, row->cpu);
+        check(row, t, "6.1", row->verdict);
+        check(row, t, "6.6.30", row->verdict);
+        check(row, t, "6.12", row->verdict);
+        check(row, t, "5.15", row->on_5_15 ? row->on_5_15 : row->verdict);
+        check(row, t, "5.10", row->on_5_15 ? row->on_5_15 : row->verdict);
+        check(row, t, "newest", row->on_newest ? row->on_newest : row->verdict);
+        rig_topology_free(t);
+    }
+}
+
+static unsigned possible(const struct rig_topology *t, const char *kernel, const char *p,
+                         const char *c)
+{
+    struct rig_p2pdma d;
+    assert_int_equal(
+        rig_p2pdma_decide(t, rig_rules_for(kernel), function_at(t, p), function_at(t, c), &d, NULL),
+        RIG_OK);
+    rig_p2pdma_free(&d);
+    return d.possible;
+}
+
+/* 5.18 lists Ice Lake's bridge and still wants slot 00.0; 7.1 brings the wildcard but not the
+ * accelerators. */
+static void rule_sets_between_differ_where_linux_does(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine("00:00.0 host id=8086:09a2\n" TWO_PORTS, INTEL);
+    assert_int_equal(possible(t, "5.15", "01:00.0", "02:00.0"), N);
+    assert_int_equal(possible(t, "5.18", "01:00.0", "02:00.0"), T);
+    rig_topology_free(t);
+    t = build_machine(
+        TWO_BRIDGES("00:01.0 rp 10-10 id=8086:2031\n", "80:02.0 rp 90-90 id=8086:2032\n"), INTEL);
+    assert_int_equal(possible(t, "5.18", "01:00.0", "81:00.0"), N);
+    assert_int_equal(possible(t, "5.19", "01:00.0", "81:00.0"), T);
+    rig_topology_free(t);
+    t = build_machine("00:00.0 host id=1ae0:0042\n" TWO_PORTS, "ARM:0");
+    assert_int_equal(possible(t, "7.0", "01:00.0", "02:00.0"), N);
+    assert_int_equal(possible(t, "7.1", "01:00.0", "02:00.0"), T);
+    rig_topology_free(t);
+    t = build_machine("00:00.0 host id=8086:0b25\n" TWO_PORTS, INTEL);
+    assert_int_equal(possible(t, "7.1", "01:00.0", "02:00.0"), N);
+    assert_int_equal(possible(t, "7.2", "01:00.0", "02:00.0"), T);
+    assert_int_equal(possible(t, "8.4", "01:00.0", "02:00.0"), T);
+    rig_topology_free(t);
+}
+
+static void a_release_chooses_its_rule_set(void **state)
+{
+    (void)state;
+    assert_string_equal(rig_rules_name(rig_rules_for("6.1.0-18-amd64")), "6.1");
+    assert_string_equal(rig_rules_name(rig_rules_for("5.10.0-28-amd64")), "5.10");
+    assert_string_equal(rig_rules_name(rig_rules_for("5.15.0-91-generic")), "5.15");
+    assert_string_equal(rig_rules_name(rig_rules_for("6.12.117")), "6.1");
+    assert_string_equal(rig_rules_name(rig_rules_for("7.1.3")), "7.1");
+    assert_string_equal(rig_rules_name(rig_rules_for(NULL)), "7.2");
+    assert_null(rig_rules_for("4.19"));
+    assert_null(rig_rules_for("banana"));
+    assert_null(rig_rules_for(""));
+}
+
+/* Several clients: the sum of the distances, or none where one is refused. */
+static void the_distance_to_many_is_the_sum(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(PLAIN_SWITCH "00:02.0 rp 05-05\n05:00.0 ep\n", "AMD:25");
+    const struct rig_rules *rules = rig_rules_for("6.1");
+    int p = function_at(t, "03:00.0");
+    int clients[] = {function_at(t, "04:00.0"), function_at(t, "05:00.0")};
+    bool unknown = true;
+    /* 4 under the switch; three functions up from p and two from 05:00.0 make 4 and 2 = 6. */
+    assert_int_equal(rig_p2pdma_distance(t, rules, p, clients, 1, &unknown), 4);
+    assert_false(unknown);
+    assert_int_equal(rig_p2pdma_distance(t, rules, p, clients, 2, NULL), 4 + 6);
+    assert_int_equal(rig_p2pdma_distance(t, rules, p, clients, 0, NULL), -1);
+    assert_int_equal(rig_topology_set_cpu(t, "Intel", 6, NULL, NULL), RIG_OK);
+    assert_int_equal(rig_p2pdma_distance(t, rules, p, clients, 2, &unknown), -1);
+    assert_false(unknown);
+    rig_topology_free(t);
+}
+
+static void missing_facts_leave_open_only_what_hangs_on_them(void **state)
+{
+    (void)state;
+    /* Ports unread: on AMD certainly carried, on an unlisted bridge open, and never asked without a
+     * common bridge. */
+    struct rig_topology *t =
+        build_machine(HOST_CLIENT SWITCH("none", "none", "unknown", "none"), NULL);
+    assert_int_equal(possible(t, "6.1", "03:00.0", "04:00.0"), B | T | N);
+    rig_topology_set_cpu(t, "AMD", 25, NULL, NULL);
+    assert_int_equal(possible(t, "6.1", "03:00.0", "04:00.0"), B | T);
+    rig_topology_set_cpu(t, "Intel", 6, NULL, NULL);
+    assert_int_equal(possible(t, "6.1", "03:00.0", "04:00.0"), B | N);
+    rig_topology_free(t);
+    /* One known redirect and an unlisted bridge is no, whatever the unread ports hold. */
+    t = build_machine(HOST_CLIENT SWITCH("none", "unknown", "0004", "unknown"), INTEL);
+    assert_int_equal(possible(t, "6.1", "03:00.0", "04:00.0"), N);
+    rig_topology_free(t);
+    /* Listed bridges are yes without any CPU fact. */
+    t = build_machine("00:00.0 host id=8086:2020\n" TWO_PORTS, NULL);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), T);
+    rig_topology_free(t);
+    /* Unlisted bridges hang on the CPU alone. */
+    t = build_machine(HOST_CLIENT TWO_PORTS, NULL);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), T | N);
+    rig_topology_free(t);
+    /* A representative in a slot that must be a root port, its type not read: open only where its
+     * id is listed. */
+    t = build_machine(TWO_BRIDGES("00:01.0 rp 10-10 id=8086:2031 type=unknown\n",
+                                  "80:00.0 rp 90-90 id=8086:2030\n"),
+                      INTEL);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "81:00.0"), T | N);
+    assert_int_equal(possible(t, "5.15", "01:00.0", "81:00.0"), N);
+    rig_topology_free(t);
+    t = build_machine(TWO_BRIDGES("00:01.0 rp 10-10 id=8086:4c43 type=unknown\n",
+                                  "80:00.0 rp 90-90 id=8086:2030\n"),
+                      INTEL);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "81:00.0"), N);
+    rig_topology_free(t);
+}
+
+static void a_cut_source_leaves_open_what_is_above(void **state)
+{
+    (void)state;
+    /* The switch without the root port above it. */
+    struct rig_topology *t = build_machine(
+        "01:00.0 up 02-04 acs=0000\n02:00.0 down 03-03 acs=001d\n"
+        "02:01.0 down 04-04 acs=0000\n02:02.0 down 05-05 acs=0000\n03:00.0 ep\n04:00.0 ep\n05:00.0 ep\n",
+        NULL);
+    assert_int_equal(possible(t, "6.1", "04:00.0", "05:00.0"), B);
+    assert_int_equal(possible(t, "6.1", "03:00.0", "04:00.0"), T | N);
+    rig_topology_set_cpu(t, "Intel", 6, NULL, NULL);
+    assert_int_equal(possible(t, "6.1", "03:00.0", "04:00.0"), T | N);
+    rig_topology_set_cpu(t, "AMD", 25, NULL, NULL);
+    assert_int_equal(possible(t, "6.1", "03:00.0", "04:00.0"), T);
+    rig_topology_free(t);
+}
+
+/* The order of the kernel's own list: the provider's path up to the common bridge, then the
+ * client's. */
+static void redirecting_functions_are_named_in_order(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(HOST_CLIENT TWIN_CARDS("000c"), INTEL);
+    struct rig_p2pdma d;
+    assert_int_equal(rig_p2pdma_decide(t, rig_rules_for("6.1"), function_at(t, "05:00.0"),
+                                       function_at(t, "08:00.0"), &d, NULL),
+                     RIG_OK);
+    static const char *const expected[] = {"04:00.0", "02:00.0", "07:00.0", "02:01.0"};
+    assert_int_equal(d.redirecting_count, 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(d.redirecting[i], function_at(t, expected[i]));
+    assert_int_equal(d.common, function_at(t, "01:00.0"));
+    assert_int_equal(d.bridge[0].listed, RIG_LISTED_NO);
+    assert_int_equal(d.bridge[0].representative, function_at(t, "00:00.0"));
+    rig_p2pdma_free(&d);
+    rig_topology_free(t);
+}
+
+static void numbers_out_of_range_are_misuse(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(HOST_CLIENT, INTEL);
+    struct rig_p2pdma d;
+    const struct rig_rules *rules = rig_rules_for("6.1");
+    assert_int_equal(rig_p2pdma_decide(t, rules, -1, 0, &d, NULL), RIG_INVALID);
+    assert_int_equal(rig_p2pdma_decide(t, rules, 0, 1, &d, NULL), RIG_INVALID);
+    rig_topology_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_row_of_the_table_has_linux_answer),
+        cmocka_unit_test(rule_sets_between_differ_where_linux_does),
+        cmocka_unit_test(a_release_chooses_its_rule_set),
+        cmocka_unit_test(the_distance_to_many_is_the_sum),
+        cmocka_unit_test(missing_facts_leave_open_only_what_hangs_on_them),
+        cmocka_unit_test(a_cut_source_leaves_open_what_is_above),
+        cmocka_unit_test(redirecting_functions_are_named_in_order),
+        cmocka_unit_test(numbers_out_of_range_are_misuse),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
