@@ -559,6 +559,39 @@ enum rig_status rig_reach_pair(const struct rig_topology *t, const struct rig_ru
                                struct rig_error *err);
 void rig_reach_free(struct rig_reach *reach);
 
+/* What a step of a remedy changes. */
+enum rig_remedy_kind {
+    RIG_REMEDY_IOMMU,  /* let requests pass the IOMMU untranslated */
+    RIG_REMEDY_BAR,    /* a larger BAR, or an address for it */
+    RIG_REMEDY_ACS,    /* clear ACS redirects */
+    RIG_REMEDY_KERNEL, /* a kernel whose list holds the host bridges */
+    RIG_REMEDY_MOVE,   /* a card in another slot */
+};
+
+/* One step of a remedy. It was applied, after those before it, to a copy of the topology and
+ * decided again. */
+struct rig_remedy {
+    enum rig_remedy_kind kind;
+    char text[640];         /* what to do, one sentence */
+    char command[1024];     /* commands to type, one a line; or empty */
+    char parameter[1024];   /* a kernel parameter that does the same at boot; or empty */
+    char warning[320];      /* what it costs; or empty */
+    enum rig_answer answer; /* what this step and those before it lead to */
+    unsigned possible;      /* and p2pdma's verdicts then */
+};
+
+#define RIG_REMEDY_STEPS 5
+
+/* rig_reach_remedy makes out_steps (room for RIG_REMEDY_STEPS) the least list of steps found after
+   which requests of `from` reach the memory of `to`, and *out_count its length: 0 where they do
+   already or nothing that can be set or moved helps. Where they do already, but up to the root
+   complex because ports redirect, the one step is what shortens the way. Advice is about settings
+   that exist; it never is to change the kernel's list. RIG_INVALID: a number out of range;
+   RIG_FAILED: memory ran out. */
+enum rig_status rig_reach_remedy(const struct rig_topology *t, const struct rig_rules *rules,
+                                 int from, int to, struct rig_remedy out_steps[RIG_REMEDY_STEPS],
+                                 int *out_count, struct rig_error *err);
+
 /* A cell of the all-pairs table: what rig_reach_pair answers, in one byte: bits 1:0 the answer, 4:2
  * the set of verdicts, 7:5 the path. */
 #define RIG_CELL_ANSWER(cell) ((enum rig_answer)((cell)&3u))   /* enum rig_answer */
