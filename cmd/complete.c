@@ -1,0 +1,325 @@
+/* What the last of some words may become: by the command table, and for functions by the machine
+   that -m among the words names. It reads facts, takes nothing and writes nothing, and gives up
+   silently after 180 ms. */
+#include "handlers.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define LARGEST_SOURCE ((off_t)8 * 1024 * 1024)
+
+/* Where the words before the last have led. */
+struct place {
+    const struct command_row *command;
+    const struct option_row *waiting; /* an option whose value comes next */
+    int arguments;
+    bool words_only; /* after -- */
+    const char *machine;
+};
+
+/* What is collected. `prefix` stands before each candidate: the part of the word that is fixed. */
+struct offers {
+    struct reply *reply;
+    json_t *list;
+    const char *word;
+    char prefix[128];
+    struct rig_topology *topology;
+    bool files;
+};
+
+static void offer(struct offers *o, const char *text, const char *tail, const char *what)
+{
+    char whole[256];
+    int bytes = snprintf(whole, sizeof whole, "%s%s%s", o->prefix, text, tail);
+    if (bytes < 0 || (size_t)bytes >= sizeof whole || strncmp(whole, o->word, strlen(o->word)) != 0)
+        return;
+    json_t *entry = json_object();
+    put(o->reply, entry, "word", text_json(whole));
+    put(o->reply, entry, "what", text_json(what ? what : ""));
+    add(o->reply, o->list, entry);
+}
+
+static const struct option_row *find_option(const struct place *at, const char *word, size_t length)
+{
+    const struct option_row *row;
+    for (int i = 0; (row = command_option(at->command, i)); i++) {
+        if (word[1] == '-' && strncmp(row->name, word + 2, length - 2) == 0 &&
+            !row->name[length - 2])
+            return row;
+        if (word[1] != '-' && row->letter && row->letter == word[length - 1])
+            return row;
+    }
+    return NULL;
+}
+
+static void note_value(struct place *at, const struct option_row *row, const char *value)
+{
+    if (row->id == OPT_MACHINE)
+        at->machine = value;
+}
+
+static void pass_option(struct place *at, const char *word)
+{
+    const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    const struct option_row *row = find_option(at, word, length);
+    if (!row || !row->value)
+        return;
+    if (equals)
+        note_value(at, row, equals + 1);
+    else
+        at->waiting = row;
+}
+
+static void pass(struct place *at, const char *word)
+{
+    if (at->waiting) {
+        note_value(at, at->waiting, word);
+        at->waiting = NULL;
+    } else if (!at->words_only && strcmp(word, "--") == 0) {
+        at->words_only = true;
+    } else if (!at->words_only && word[0] == '-' && word[1]) {
+        pass_option(at, word);
+    } else if (!at->command) {
+        at->command = command_find(word);
+    } else {
+        at->arguments++;
+    }
+}
+
+/* ---- functions of the machine */
+
+static void give_up(int signal_number)
+{
+    (void)signal_number;
+    _exit(0);
+}
+
+static void start_clock(void)
+{
+    struct sigaction action = {.sa_handler = give_up};
+    struct itimerval limit = {.it_value = {.tv_usec = 180000}};
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &limit, NULL);
+}
+
+static bool quick_to_read(const char *source)
+{
+    struct stat st;
+    if (strcmp(source, "-") == 0)
+        return false;
+    if (stat(source, &st) != 0)
+        return strncmp(source, "live", 4) == 0;
+    return S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size <= LARGEST_SOURCE);
+}
+
+static void offer_functions(struct offers *o, const char *tail, bool bridges)
+{
+    char text[RIG_BDF_MAX];
+    for (int i = 0; o->topology && i < rig_topology_count(o->topology); i++) {
+        const struct rig_function *f = rig_topology_function(o->topology, i);
+        bool bridge = rig_fact_has(f->header_type) && f->header_type.value == 1;
+        if (bridges && !bridge)
+            continue;
+        if (f->alias)
+            offer(o, f->alias, tail, f->name);
+        rig_bdf_format(f->bdf, text);
+        offer(o, text, tail, f->name);
+        if (f->bdf.domain == 0 && o->word[0] && !strncmp(o->word, text + 5, strlen(o->word)))
+            offer(o, text + 5, tail, f->name);
+    }
+}
+
+static void offer_choices(struct offers *o, const char *choices)
+{
+    while (choices && *choices) {
+        char word[32];
+        size_t length = strcspn(choices, "|");
+        snprintf(word, sizeof word, "%.*s", (int)length, choices);
+        offer(o, word, "", "");
+        choices += length + (choices[length] == '|');
+    }
+}
+
+/* ---- values */
+
+static void add_prefix(struct offers *o, const char *text, size_t bytes)
+{
+    size_t used = strlen(o->prefix);
+    if (used + bytes < sizeof o->prefix) {
+        memcpy(o->prefix + used, text, bytes);
+        o->prefix[used + bytes] = '\0';
+    }
+}
+
+/* `value` is what stands after the fixed prefix: acs=FUNCTION:, parent=FUNCTION:PORT, ... */
+static void offer_assumptions(struct offers *o, const char *value)
+{
+    static const char *const keys[] = {"acs=", "bar=", "parent="};
+    for (size_t i = 0; i < 3; i++) {
+        size_t length = strlen(keys[i]);
+        if (strncmp(value, keys[i], length) != 0) {
+            offer(o, keys[i], "", "");
+            continue;
+        }
+        add_prefix(o, keys[i], length);
+        const char *dot = strchr(value, '.');
+        const char *end = dot ? strchr(dot, ':') : NULL;
+        if (!end && strspn(value + length, "gpunicvme") > 0)
+            end = strchr(value, ':');
+        if (i == 2 && end) {
+            add_prefix(o, value + length, (size_t)(end + 1 - value) - length);
+            offer_functions(o, "", true);
+        } else {
+            offer_functions(o, ":", false);
+        }
+        return;
+    }
+    offer(o, "p2pdma=off", "", "");
+    offer(o, "p2pdma=on", "", "");
+}
+
+static void offer_iommu(struct offers *o, const char *value)
+{
+    const char *equals = strchr(value, '=');
+    if (!equals) {
+        offer(o, "all", "=", "every function");
+        offer_functions(o, "=", false);
+        return;
+    }
+    add_prefix(o, value, (size_t)(equals + 1 - value));
+    offer_choices(o, "none|identity|translate");
+}
+
+static void offer_rules(struct offers *o)
+{
+    for (int i = 0; i < rig_rules_count(); i++)
+        offer(o, rig_rules_name(rig_rules_at(i)), "", "rule set");
+}
+
+static void offer_commands(struct offers *o, bool with_topics)
+{
+    int count;
+    const struct command_row *rows = commands(&count);
+    for (int i = 0; i < count; i++)
+        if (!(rows[i].flags & COMMAND_HIDDEN))
+            offer(o, rows[i].name, "", rows[i].summary);
+    for (int i = 0; with_topics && help_topic(i); i++)
+        offer(o, help_topic(i), "", "topic");
+}
+
+/* `value` is the part of the word that is the value; what stands before it is in o->prefix. */
+static void offer_value(struct offers *o, enum completer completer, const char *choices,
+                        const char *value)
+{
+    offer_choices(o, choices);
+    switch (completer) {
+    case COMPLETE_SOURCE:
+        offer(o, "live", "", "this machine");
+        o->files = true;
+        break;
+    case COMPLETE_FILE:
+        o->files = true;
+        break;
+    case COMPLETE_FUNCTION:
+        offer_functions(o, "", false);
+        break;
+    case COMPLETE_MEMORY:
+        offer_functions(o, "=", false);
+        break;
+    case COMPLETE_IOMMU:
+        offer_iommu(o, value);
+        break;
+    case COMPLETE_ASSUME:
+        offer_assumptions(o, value);
+        break;
+    case COMPLETE_CPU:
+        offer_choices(o, "AMD:23|AMD:25|AMD:26|Intel:6|Hygon:24");
+        break;
+    case COMPLETE_RULES:
+        offer_rules(o);
+        break;
+    case COMPLETE_COMMAND:
+        offer_commands(o, true);
+        break;
+    case COMPLETE_NOTHING:
+    case COMPLETE_CHOICE:
+    case COMPLETE_WORDS:
+        break;
+    }
+}
+
+static void offer_options(struct offers *o, const struct place *at)
+{
+    const struct option_row *row;
+    add_prefix(o, "--", 2);
+    for (int i = 0; (row = command_option(at->command, i)); i++)
+        offer(o, row->name, "", row->help);
+}
+
+static void offer_all(struct offers *o, const struct place *at)
+{
+    const char *word = o->word;
+    const char *equals = strchr(word, '=');
+    if (at->waiting) {
+        offer_value(o, at->waiting->completer, at->waiting->choices, word);
+    } else if (!at->words_only && strncmp(word, "--", 2) == 0 && equals) {
+        const struct option_row *row = find_option(at, word, (size_t)(equals - word));
+        add_prefix(o, word, (size_t)(equals + 1 - word));
+        if (row && row->value)
+            offer_value(o, row->completer, row->choices, equals + 1);
+    } else if (!at->words_only && word[0] == '-') {
+        offer_options(o, at);
+    } else if (!at->command) {
+        offer_commands(o, false);
+    } else {
+        int last = command_arguments(at->command) - 1;
+        const struct argument_row *row =
+            at->arguments <= last ? &at->command->argument[at->arguments] : NULL;
+        if (row)
+            offer_value(o, row->completer, row->choices, word);
+    }
+}
+
+void complete_run(const struct request *request, struct reply *reply)
+{
+    struct place at = {0};
+    int last = request->arguments - 1;
+    for (int i = 0; i < last; i++)
+        pass(&at, request->argument[i]);
+    struct offers o = {.reply = reply, .list = json_array(), .word = ""};
+    if (last >= 0)
+        o.word = request->argument[last];
+    const char *source = at.machine ? at.machine : "live";
+    start_clock();
+    struct rig_error ignored = {.status = RIG_OK};
+    bool may_name_functions = at.waiting || (at.command && at.command->flags & COMMAND_MACHINE);
+    if (may_name_functions && quick_to_read(source) &&
+        rig_topology_load(source, &o.topology, &ignored) != RIG_OK)
+        o.topology = NULL;
+    offer_all(&o, &at);
+    rig_topology_free(o.topology);
+    reply->result = json_object();
+    put(reply, reply->result, "candidates", o.list);
+    put(reply, reply->result, "files", json_boolean(o.files));
+}
+
+/* A line a candidate, with a tab and what it is; a line "<tab>file": file names too. */
+void complete_text(struct view *view, const json_t *result)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(result, "candidates"), i, entry)
+    {
+        out_escaped(view->out, member_text(entry, "word"));
+        out_text(view->out, "\t");
+        out_escaped(view->out, member_text(entry, "what"));
+        out_text(view->out, "\n");
+    }
+    if (json_is_true(json_object_get(result, "files")))
+        out_text(view->out, "\tfile\n");
+}

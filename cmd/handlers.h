@@ -1,0 +1,29 @@
+/* The handlers and text printers of the commands, for the table. */
+#ifndef CMD_HANDLERS_H
+#define CMD_HANDLERS_H
+
+#include "cli.h"
+
+void list_run(const struct request *request, struct reply *reply);
+void list_text(struct view *view, const json_t *result);
+void reach_run(const struct request *request, struct reply *reply);
+void reach_picture_text(struct view *view, const json_t *result);
+void topo_run(const struct request *request, struct reply *reply);
+void topo_text(struct view *view, const json_t *result);
+void capture_run(const struct request *request, struct reply *reply);
+void capture_text(struct view *view, const json_t *result);
+void diff_run(const struct request *request, struct reply *reply);
+void diff_text(struct view *view, const json_t *result);
+void completion_run(const struct request *request, struct reply *reply);
+void script_text(struct view *view, const json_t *result);
+void help_run(const struct request *request, struct reply *reply);
+void help_text(struct view *view, const json_t *result);
+void version_run(const struct request *request, struct reply *reply);
+void version_text(struct view *view, const json_t *result);
+void complete_run(const struct request *request, struct reply *reply);
+void complete_text(struct view *view, const json_t *result);
+
+/* help_topic is the i-th topic's name, NULL past the last. */
+const char *help_topic(int i);
+
+#endif

@@ -1,0 +1,316 @@
+/* Help, made from the command table, and a few topics. */
+#include "handlers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct topic {
+    const char *name;
+    const char *summary;
+    const char *text;
+};
+
+static const struct topic topics[] = {
+    {"sources", "what -m takes",
+     "live            this machine, by libpci and /sys\n"
+     "live:ROOTDIR    a machine's files under ROOTDIR: sys/, proc/, boot/\n"
+     "FILE            recognised by content: a capture (rigmem-machine(5)), lspci -v/-vv/-vvv\n"
+     "                text, lspci -x to -xxxx hex, both together, lspci -t\n"
+     "DIRECTORY       one that holds a machine's /sys\n"
+     "-               standard input, any of the files above\n"
+     "\n"
+     "Best to send by mail: rigmem capture, or sudo lspci -D -vvv -nn -xxxx.\n"},
+    {"facts", "how to give what a source lacks, or try what if",
+     "--cpu AMD:25                     no lspci output shows the processor\n"
+     "--kernel 6.1                     nor the kernel: its version chooses the rule set\n"
+     "--iommu all=identity             none, identity or translate; a function or all\n"
+     "--gpu FUNCTION                   a GPU that does not look like one\n"
+     "--gpu-memory FUNCTION=24GiB      its memory, to compare with its BAR\n"
+     "--assume acs=FUNCTION:0          its ACS control word, in hex\n"
+     "--assume bar=FUNCTION:16GiB      its memory BAR, resized\n"
+     "--assume parent=FUNCTION:PORT    moved, with all below it, under another port\n"
+     "--assume p2pdma=off              a kernel without CONFIG_PCI_P2PDMA\n"
+     "\n"
+     "FUNCTION is 0000:03:00.0, 03:00.0, or an alias that `rigmem list` shows.\n"},
+    {"exit", "exit codes",
+     "0   done, or yes\n"
+     "1   no: the answer to a question\n"
+     "2   usage: nothing was changed\n"
+     "3   refused: the machine says no\n"
+     "4   no room\n"
+     "5   an input file is bad\n"
+     "6   unknown: the facts given do not decide\n"
+     "7   the outside broke underneath: I/O error, full disk, closed pipe\n"
+     "70  a fault of rigmem's own\n"},
+    {"reasons", "what the words for gates mean",
+     "self               a GPU maps its own memory already\n"
+     "other-machine      the two are on different machines\n"
+     "remote-machine     a machine reached through a transport carries no peer requests\n"
+     "other-space        the GPUs' page tables share no address space\n"
+     "link               a direct link joins the GPUs\n"
+     "iommu-translates   an IOMMU translates the function's addresses\n"
+     "bar-unassigned     the memory BAR has no address\n"
+     "bar-small          the memory BAR shows less than all the memory\n"
+     "bar-above-mask     the BAR lies above what the client can address\n"
+     "same-bridge        a bridge above both turns requests around\n"
+     "acs-redirect       a port on the path sends peer requests up instead (ACS)\n"
+     "acs-unreadable     a port's ACS control was not readable\n"
+     "cpu-amd-zen        the processor is AMD's from Zen on, which carries peer requests\n"
+     "bridge-listed      Linux lists the host bridges as carrying peer requests\n"
+     "bridge-unlisted    Linux does not list a host bridge\n"
+     "bridge-same-only   Linux lists them for two functions under one host bridge only\n"
+     "no-representative  the root bus has no function that Linux would look up\n"
+     "p2pdma-off         the kernel is built without CONFIG_PCI_P2PDMA\n"},
+};
+
+#define TOPICS ((int)(sizeof topics / sizeof topics[0]))
+
+const char *help_topic(int i)
+{
+    return i < TOPICS ? topics[i].name : NULL;
+}
+
+/* ---- the result */
+
+static json_t *option_json(struct reply *reply, const struct option_row *row)
+{
+    json_t *o = json_object();
+    char letter[] = {row->letter, '\0'};
+    put(reply, o, "name", json_string(row->name));
+    put(reply, o, "letter", row->letter ? json_string(letter) : json_null());
+    put(reply, o, "value", text_json(row->value));
+    put(reply, o, "default", text_json(row->fallback));
+    put(reply, o, "choices", text_json(row->choices));
+    put(reply, o, "repeats", json_boolean(row->repeats));
+    put(reply, o, "help", json_string(row->help));
+    return o;
+}
+
+static json_t *options_json(struct reply *reply, const struct option_row *rows, int count)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++)
+        add(reply, list, option_json(reply, &rows[i]));
+    return list;
+}
+
+static json_t *argument_json(struct reply *reply, const struct argument_row *row)
+{
+    json_t *o = json_object();
+    put(reply, o, "name", json_string(row->name));
+    put(reply, o, "help", json_string(row->help));
+    put(reply, o, "choices", text_json(row->choices));
+    put(reply, o, "optional", json_boolean(row->optional));
+    put(reply, o, "repeats", json_boolean(row->repeats));
+    return o;
+}
+
+static json_t *exits_json(struct reply *reply, unsigned exits)
+{
+    json_t *list = json_array();
+    exits |= 1u << EXIT_USAGE | 1u << RIG_FAILED;
+    for (int i = 0; i < 8; i++)
+        if (exits >> i & 1u)
+            add(reply, list, json_integer(i));
+    return list;
+}
+
+static json_t *command_json(struct reply *reply, const struct command_row *command)
+{
+    json_t *o = json_object();
+    struct out synopsis;
+    out_start(&synopsis, -1);
+    command_synopsis(&synopsis, command);
+    out_bytes(&synopsis, "", 1);
+    put(reply, o, "synopsis", text_json(synopsis.error ? NULL : synopsis.buffer));
+    reply->no_memory |= out_end(&synopsis) != 0;
+    put(reply, o, "name", json_string(command->name));
+    put(reply, o, "group", json_string(command->group));
+    put(reply, o, "summary", json_string(command->summary));
+    put(reply, o, "about", json_string(command->about));
+    put(reply, o, "options", options_json(reply, command->options, command->option_count));
+    put(reply, o, "exits", exits_json(reply, command->exits));
+    put(reply, o, "machine", json_boolean(command->flags & COMMAND_MACHINE));
+    json_t *arguments = json_array();
+    for (int i = 0; i < command_arguments(command); i++)
+        add(reply, arguments, argument_json(reply, &command->argument[i]));
+    put(reply, o, "arguments", arguments);
+    return o;
+}
+
+static json_t *topic_json(struct reply *reply, const struct topic *topic, bool whole)
+{
+    json_t *o = json_object();
+    put(reply, o, "name", json_string(topic->name));
+    put(reply, o, "summary", json_string(topic->summary));
+    if (whole)
+        put(reply, o, "text", json_string(topic->text));
+    return o;
+}
+
+static void overview(struct reply *reply)
+{
+    int count;
+    const struct command_row *rows = commands(&count);
+    json_t *list = json_array(), *names = json_array();
+    for (int i = 0; i < count; i++)
+        if (!(rows[i].flags & COMMAND_HIDDEN))
+            add(reply, list, command_json(reply, &rows[i]));
+    for (int i = 0; i < TOPICS; i++)
+        add(reply, names, topic_json(reply, &topics[i], false));
+    put(reply, reply->result, "commands", list);
+    put(reply, reply->result, "topics", names);
+    const struct option_row *options = global_options(&count);
+    put(reply, reply->result, "options", options_json(reply, options, count));
+}
+
+static const char *next_subject(int i, const void *context)
+{
+    (void)context;
+    int count;
+    const struct command_row *rows = commands(&count);
+    for (int k = 0; k < count; k++)
+        if (!(rows[k].flags & COMMAND_HIDDEN) && i-- == 0)
+            return rows[k].name;
+    return help_topic(i);
+}
+
+void help_run(const struct request *request, struct reply *reply)
+{
+    reply->result = json_object();
+    if (request->arguments == 0) {
+        overview(reply);
+        return;
+    }
+    const char *name = request->argument[0];
+    const struct command_row *command = command_find(name);
+    if (command) {
+        put(reply, reply->result, "command", command_json(reply, command));
+        return;
+    }
+    for (int i = 0; i < TOPICS; i++) {
+        if (strcmp(topics[i].name, name) == 0) {
+            put(reply, reply->result, "topic", topic_json(reply, &topics[i], true));
+            return;
+        }
+    }
+    const char *near = suggest(name, next_subject, NULL);
+    char hint[64];
+    if (near)
+        snprintf(hint, sizeof hint, "did you mean '%s'?", near);
+    reply_fail(reply, RIG_INVALID, name, near ? hint : NULL, "no such command or topic");
+}
+
+/* ---- text */
+
+static void print_options(struct out *o, const json_t *options)
+{
+    struct table *table = table_make(2, NULL, 0);
+    size_t i;
+    json_t *row;
+    json_array_foreach(options, i, row)
+    {
+        const char *letter = member_text(row, "letter"), *value = member_text(row, "value");
+        const char *fallback = member_text(row, "default");
+        table_format(table, "%s%s%s--%s%s%s", *letter ? "-" : "    ", letter, *letter ? ", " : "",
+                     member_text(row, "name"), *value ? " " : "", value);
+        table_format(table, "%s%s%s%s%s", member_text(row, "help"), *fallback ? " (else " : "",
+                     fallback, *fallback ? ")" : "",
+                     json_is_true(json_object_get(row, "repeats")) ? "; may be repeated" : "");
+    }
+    table_print(table, o, "  ");
+}
+
+/* Prints text in lines of at most 78 columns. */
+static void print_paragraph(struct out *o, const char *text)
+{
+    size_t column = 0;
+    while (*text) {
+        size_t word = strcspn(text, " ");
+        if (column > 0 && column + 1 + word > 78) {
+            out_text(o, "\n");
+            column = 0;
+        }
+        if (column > 0)
+            out_text(o, " ");
+        out_bytes(o, text, word);
+        column += word + (column > 0);
+        text += word + strspn(text + word, " ");
+    }
+    out_text(o, "\n");
+}
+
+static void print_names(struct out *o, const json_t *list, const char *key)
+{
+    struct table *table = table_make(2, NULL, 0);
+    size_t i;
+    json_t *row;
+    json_array_foreach(list, i, row)
+    {
+        table_cell(table, member_text(row, key));
+        const char *summary = member_text(row, "summary");
+        table_cell(table, *summary ? summary : member_text(row, "help"));
+    }
+    table_print(table, o, "  ");
+}
+
+static const char *exit_meaning(long long code)
+{
+    static const char *const meaning[] = {"done, or yes",
+                                          "no",
+                                          "usage: nothing was changed",
+                                          "refused: the machine says no",
+                                          "no room",
+                                          "an input file is bad",
+                                          "unknown: the facts given do not decide",
+                                          "the outside broke underneath"};
+    return code >= 0 && code < 8 ? meaning[code] : "";
+}
+
+static void print_command(struct out *o, const json_t *command)
+{
+    out_format(o, "rigmem %s: %s\n\n", member_text(command, "name"),
+               member_text(command, "summary"));
+    out_format(o, "  rigmem [GLOBAL]... %s\n\n", member_text(command, "synopsis"));
+    print_paragraph(o, member_text(command, "about"));
+    const json_t *arguments = json_object_get(command, "arguments");
+    const json_t *options = json_object_get(command, "options");
+    if (json_array_size(arguments) > 0 || json_array_size(options) > 0)
+        out_text(o, "\n");
+    print_names(o, arguments, "name");
+    print_options(o, options);
+    out_text(o, "\nExit codes\n");
+    struct table *table = table_make(2, NULL, 0);
+    size_t i;
+    json_t *code;
+    json_array_foreach(json_object_get(command, "exits"), i, code)
+    {
+        table_format(table, "%d", (int)json_integer_value(code));
+        table_cell(table, exit_meaning(json_integer_value(code)));
+    }
+    table_print(table, o, "  ");
+    bool page = json_is_true(json_object_get(command, "machine"));
+    out_format(o, "\nGlobal options: rigmem help. The whole: man rigmem%s%s.\n", page ? "-" : "",
+               page ? member_text(command, "name") : "");
+}
+
+void help_text(struct view *view, const json_t *result)
+{
+    struct out *o = view->out;
+    const json_t *command = json_object_get(result, "command");
+    const json_t *topic = json_object_get(result, "topic");
+    if (command) {
+        print_command(o, command);
+        return;
+    }
+    if (topic) {
+        out_text(o, member_text(topic, "text"));
+        return;
+    }
+    out_text(o, "rigmem [GLOBAL]... COMMAND [ARG]...\n\nCommands\n");
+    print_names(o, json_object_get(result, "commands"), "synopsis");
+    out_text(o, "\nGlobal options, before or after the command\n");
+    print_options(o, json_object_get(result, "options"));
+    out_text(o, "\nTopics: rigmem help TOPIC\n");
+    print_names(o, json_object_get(result, "topics"), "name");
+}

@@ -1,0 +1,259 @@
+/* The machine a command is about: its source, and the facts that options give. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 64
+
+const char *source_name(const struct request *request)
+{
+    return request->settings.machine ? request->settings.machine : "live";
+}
+
+/* Reads a decimal number up to `most` from the whole of text. */
+static bool parse_decimal(const char *text, unsigned long most, unsigned long *out_value)
+{
+    if (!*text || strspn(text, "0123456789") != strlen(text))
+        return false;
+    errno = 0;
+    *out_value = strtoul(text, NULL, 10);
+    return errno == 0 && *out_value <= most;
+}
+
+/* Reads a 16-bit word as lspci and setpci write it: hex digits, 0x before them or not. */
+static bool parse_word(const char *text, uint16_t *out_word)
+{
+    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+        text += 2;
+    size_t digits = strspn(text, "0123456789abcdefABCDEF");
+    if (digits == 0 || digits > 4 || text[digits])
+        return false;
+    *out_word = (uint16_t)strtoul(text, NULL, 16);
+    return true;
+}
+
+static bool copy_name(const char *text, size_t bytes, char name[NAME_MAX_BYTES])
+{
+    if (bytes == 0 || bytes >= NAME_MAX_BYTES)
+        return false;
+    memcpy(name, text, bytes);
+    name[bytes] = '\0';
+    return true;
+}
+
+/* A function's address, or what may be an alias: aliases have a letter that is no hex digit. */
+static bool looks_like_function(const char *name)
+{
+    struct rig_bdf bdf;
+    return rig_bdf_parse(name, &bdf) || strspn(name, "0123456789abcdefABCDEF:.") < strlen(name);
+}
+
+/* Splits FUNCTION<separator>REST where FUNCTION ends: at the first separator after which what
+   stands before is an address or an alias. */
+static bool split(const char *text, char separator, char name[NAME_MAX_BYTES],
+                  const char **out_rest)
+{
+    for (const char *p = strchr(text, separator); p; p = strchr(p + 1, separator)) {
+        if (copy_name(text, (size_t)(p - text), name) && looks_like_function(name)) {
+            *out_rest = p + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A value that does not read: the option, and its form. */
+static enum rig_status malformed(struct reply *reply, const struct given *given)
+{
+    char what[32], hint[160];
+    snprintf(what, sizeof what, "--%s", given->option->name);
+    snprintf(hint, sizeof hint, "the form is --%s %s", given->option->name,
+             given->option->id == OPT_ASSUME
+                 ? "acs=FUNCTION:WORD, bar=FUNCTION:SIZE, parent=FUNCTION:PORT or p2pdma=on|off"
+                 : given->option->value);
+    reply_fail(reply, RIG_INVALID, what, hint, "'%s' does not read", given->value);
+    return RIG_INVALID;
+}
+
+static const char *vendor_name(const char *vendor)
+{
+    static const char *const names[][2] = {{"AMD", "AuthenticAMD"},
+                                           {"Intel", "GenuineIntel"},
+                                           {"Hygon", "HygonGenuine"},
+                                           {"Zhaoxin", "  Shanghai  "},
+                                           {"Centaur", "CentaurHauls"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcasecmp(names[i][0], vendor) == 0)
+            return names[i][1];
+    return vendor;
+}
+
+static enum rig_status give_cpu(struct reply *reply, const struct given *given,
+                                struct rig_topology *t)
+{
+    const char *colon = strrchr(given->value, ':');
+    char vendor[NAME_MAX_BYTES];
+    unsigned long family;
+    if (!colon || !copy_name(given->value, (size_t)(colon - given->value), vendor) ||
+        !parse_decimal(colon + 1, 0xfff, &family))
+        return malformed(reply, given);
+    return rig_topology_set_cpu(t, vendor_name(vendor), (unsigned)family, NULL, &reply->err);
+}
+
+static enum rig_status give_iommu(struct reply *reply, const struct given *given,
+                                  struct rig_topology *t)
+{
+    static const char *const word[] = {"none", "identity", "translate"};
+    static const enum rig_iommu meaning[] = {RIG_IOMMU_NONE, RIG_IOMMU_IDENTITY,
+                                             RIG_IOMMU_TRANSLATE};
+    char name[NAME_MAX_BYTES];
+    const char *rest;
+    if (!split(given->value, '=', name, &rest))
+        return malformed(reply, given);
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(rest, word[i]) == 0)
+            return rig_topology_set_iommu(t, name, meaning[i], NULL, &reply->err);
+    return malformed(reply, given);
+}
+
+static enum rig_status give_gpu_memory(struct reply *reply, const struct given *given,
+                                       struct rig_topology *t)
+{
+    char name[NAME_MAX_BYTES];
+    const char *rest;
+    uint64_t bytes;
+    if (!split(given->value, '=', name, &rest))
+        return malformed(reply, given);
+    enum rig_status status = rig_size_parse(rest, &bytes, &reply->err);
+    if (status != RIG_OK)
+        return status;
+    return rig_topology_set_gpu_memory(t, name, bytes, &reply->err);
+}
+
+static enum rig_status assume_acs(struct reply *reply, const struct given *given, const char *value,
+                                  struct rig_topology *t)
+{
+    char name[NAME_MAX_BYTES];
+    const char *rest;
+    uint16_t word;
+    if (!split(value, ':', name, &rest) || !parse_word(rest, &word))
+        return malformed(reply, given);
+    return rig_topology_set_acs(t, name, word, "--assume", &reply->err);
+}
+
+static enum rig_status assume_bar(struct reply *reply, const struct given *given, const char *value,
+                                  struct rig_topology *t)
+{
+    char name[NAME_MAX_BYTES];
+    const char *rest;
+    uint64_t bytes;
+    if (!split(value, ':', name, &rest))
+        return malformed(reply, given);
+    enum rig_status status = rig_size_parse(rest, &bytes, &reply->err);
+    if (status != RIG_OK)
+        return status;
+    return rig_topology_set_bar(t, name, bytes, "--assume", &reply->err);
+}
+
+static enum rig_status assume_parent(struct reply *reply, const struct given *given,
+                                     const char *value, struct rig_topology *t)
+{
+    char name[NAME_MAX_BYTES];
+    const char *port;
+    if (!split(value, ':', name, &port) || !looks_like_function(port))
+        return malformed(reply, given);
+    return rig_topology_set_parent(t, name, port, "--assume", &reply->err);
+}
+
+static enum rig_status assume(struct reply *reply, const struct given *given,
+                              struct rig_topology *t)
+{
+    const char *value = given->value;
+    if (strncmp(value, "acs=", 4) == 0)
+        return assume_acs(reply, given, value + 4, t);
+    if (strncmp(value, "bar=", 4) == 0)
+        return assume_bar(reply, given, value + 4, t);
+    if (strncmp(value, "parent=", 7) == 0)
+        return assume_parent(reply, given, value + 7, t);
+    if (strcmp(value, "p2pdma=off") == 0 || strcmp(value, "p2pdma=on") == 0)
+        return rig_topology_set_p2pdma(t, strcmp(value, "p2pdma=on") == 0, "--assume", &reply->err);
+    return malformed(reply, given);
+}
+
+static enum rig_status give(struct reply *reply, const struct given *given, struct rig_topology *t)
+{
+    switch (given->option->id) {
+    case OPT_CPU:
+        return give_cpu(reply, given, t);
+    case OPT_KERNEL:
+        return rig_topology_set_kernel(t, given->value, &reply->err);
+    case OPT_IOMMU:
+        return give_iommu(reply, given, t);
+    case OPT_GPU:
+        return rig_topology_set_gpu(t, given->value, &reply->err);
+    case OPT_GPU_MEMORY:
+        return give_gpu_memory(reply, given, t);
+    default:
+        return RIG_OK;
+    }
+}
+
+bool machine_assume(const struct request *request, struct reply *reply, struct rig_topology *t)
+{
+    for (int i = 0; i < request->givens; i++)
+        if (request->given[i].option->id == OPT_ASSUME &&
+            assume(reply, &request->given[i], t) != RIG_OK)
+            return false;
+    return true;
+}
+
+static bool give_facts(const struct request *request, struct reply *reply, bool with_assumed,
+                       struct rig_topology *t)
+{
+    for (int i = 0; i < request->givens; i++)
+        if (give(reply, &request->given[i], t) != RIG_OK)
+            return false;
+    return !with_assumed || machine_assume(request, reply, t);
+}
+
+bool machine_load(const struct request *request, struct reply *reply, const char *source,
+                  bool with_assumed, struct rig_topology **out_topology)
+{
+    struct rig_topology *t = NULL;
+    if (rig_topology_load(source, &t, &reply->err) != RIG_OK)
+        return false;
+    for (int i = 0; i < rig_topology_warnings(t); i++)
+        add(reply, reply->warnings, text_json(rig_topology_warning(t, i)));
+    if (!give_facts(request, reply, with_assumed, t)) {
+        rig_topology_free(t);
+        return false;
+    }
+    *out_topology = t;
+    return true;
+}
+
+const struct rig_rules *machine_rules(const struct request *request, struct reply *reply,
+                                      const struct rig_topology *t, const char **out_from)
+{
+    const char *version = request_value(request, OPT_RULES);
+    if (!version)
+        return rig_rules_default(t, out_from);
+    const struct rig_rules *rules = rig_rules_for(version);
+    *out_from = "given by --rules";
+    if (!rules)
+        reply_fail(reply, RIG_INVALID, version, "rigmem version -v lists the rule sets",
+                   "no rules for this kernel version");
+    return rules;
+}
+
+int machine_function(struct reply *reply, const struct rig_topology *t, const char *name)
+{
+    int i = rig_topology_find(t, name);
+    if (i < 0)
+        reply_fail(reply, RIG_INVALID, name, "rigmem list shows the functions and their aliases",
+                   "no such function");
+    return i;
+}

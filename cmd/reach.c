@@ -1,0 +1,303 @@
+#include "reach.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void question_free(void *held)
+{
+    struct reach_question *q = held;
+    if (!q)
+        return;
+    rig_topology_free(q->t);
+    rig_topology_free(q->before);
+    free(q->from);
+    free(q->to);
+    free(q);
+}
+
+/* ---- which pairs */
+
+static bool is_endpoint(const struct rig_function *f)
+{
+    return !rig_fact_has(f->header_type) || f->header_type.value == 0;
+}
+
+/* Clients without --all: GPUs, NICs and NVMe drives, which are the functions with an alias. */
+static bool wanted(const struct rig_function *f, bool all, bool target)
+{
+    if (all)
+        return is_endpoint(f);
+    return f->gpu || (!target && f->alias);
+}
+
+static int select_functions(const struct rig_topology *t, bool all, bool target, int *out)
+{
+    int count = 0;
+    for (int i = 0; i < rig_topology_count(t); i++)
+        if (wanted(rig_topology_function(t, i), all, target))
+            out[count++] = i;
+    return count;
+}
+
+static bool select_pairs(const struct request *request, struct reply *reply,
+                         struct reach_question *q)
+{
+    size_t count = (size_t)rig_topology_count(q->t) + 1;
+    q->from = calloc(count, sizeof *q->from);
+    q->to = calloc(count, sizeof *q->to);
+    if (!q->from || !q->to) {
+        reply_fail(reply, RIG_FAILED, NULL, NULL, "out of memory");
+        return false;
+    }
+    bool all = request_has(request, OPT_ALL);
+    q->from_count = select_functions(q->t, all, false, q->from);
+    q->to_count = select_functions(q->t, all, true, q->to);
+    q->row = request->arguments == 1;
+    q->pair = request->arguments == 2;
+    int *list[] = {q->from, q->to};
+    int *number[] = {&q->from_count, &q->to_count};
+    for (int i = 0; i < request->arguments; i++) {
+        int function = machine_function(reply, q->t, request->argument[i]);
+        if (function < 0)
+            return false;
+        list[i][0] = function;
+        *number[i] = 1;
+    }
+    return true;
+}
+
+/* The machines before and after --assume, where the question is what it changes. */
+static bool load_both(const struct request *request, struct reply *reply, struct reach_question *q)
+{
+    bool diff = request_has(request, OPT_DIFF);
+    if (diff && !request_has(request, OPT_ASSUME)) {
+        reply_fail(reply, RIG_INVALID, "--diff", "give one or more --assume",
+                   "there is nothing to compare with");
+        return false;
+    }
+    if (!machine_load(request, reply, source_name(request), false, &q->t))
+        return false;
+    if (diff && rig_topology_copy(q->t, &q->before, &reply->err) != RIG_OK)
+        return false;
+    if (!machine_assume(request, reply, q->t))
+        return false;
+    const char *ignored;
+    q->rules = machine_rules(request, reply, q->t, &q->rules_from);
+    q->rules_before = diff ? machine_rules(request, reply, q->before, &ignored) : NULL;
+    return q->rules != NULL;
+}
+
+/* ---- JSON */
+
+static bool same_decision(uint8_t a, uint8_t b)
+{
+    return RIG_CELL_ANSWER(a) == RIG_CELL_ANSWER(b) && RIG_CELL_POSSIBLE(a) == RIG_CELL_POSSIBLE(b);
+}
+
+/* Number of q->t's function i in q->before: the same place, wherever --assume moved it. */
+static int number_before(const struct reach_question *q, int i)
+{
+    return rig_topology_find_bdf(q->before, rig_topology_function(q->t, i)->bdf);
+}
+
+/* One cell of a machine's answers. */
+static uint8_t one_cell(const struct rig_reach_table *table, int from, int to)
+{
+    uint8_t cell;
+    rig_reach_table_row(table, from, &to, 1, &cell, NULL);
+    return cell;
+}
+
+/* Calls `each` for every pair of the question, with --diff for every pair that changes; `before`
+   is the pair's answer before, or NULL. */
+struct visit {
+    struct view *view;
+    struct reach_question *q;
+    struct rig_error *err;
+    struct rig_reach_table *now, *then;
+    long pairs, visited;
+    void (*each)(struct visit *visit, const json_t *pair);
+};
+
+static enum rig_status visit_pair(struct visit *v, int from, int to)
+{
+    const struct reach_question *q = v->q;
+    int from_before = -1, to_before = -1;
+    v->pairs++;
+    if (v->then) {
+        from_before = number_before(q, from);
+        to_before = number_before(q, to);
+        if (same_decision(one_cell(v->now, from, to), one_cell(v->then, from_before, to_before)))
+            return RIG_OK;
+    }
+    struct reply scratch = {0};
+    json_t *pair = reach_pair_json(&scratch, q->t, q->rules, from, to, v->err);
+    if (pair && v->then) {
+        json_t *before =
+            reach_pair_json(&scratch, q->before, q->rules_before, from_before, to_before, v->err);
+        put(&scratch, pair, "before", before);
+    }
+    if (pair && !scratch.no_memory && v->err->status == RIG_OK)
+        v->each(v, pair);
+    else if (v->err->status == RIG_OK)
+        *v->err = (struct rig_error){.status = RIG_FAILED, .why = "out of memory"};
+    json_decref(pair);
+    v->visited++;
+    return v->err->status;
+}
+
+static enum rig_status visit_pairs(struct visit *v)
+{
+    const struct reach_question *q = v->q;
+    enum rig_status status = RIG_OK;
+    if (q->before)
+        status = rig_reach_table_make(q->t, q->rules, &v->now, v->err);
+    if (status == RIG_OK && q->before)
+        status = rig_reach_table_make(q->before, q->rules_before, &v->then, v->err);
+    for (int i = 0; status == RIG_OK && i < q->from_count; i++)
+        for (int k = 0; status == RIG_OK && k < q->to_count; k++)
+            if (q->pair || q->from[i] != q->to[k])
+                status = visit_pair(v, q->from[i], q->to[k]);
+    rig_reach_table_free(v->now);
+    rig_reach_table_free(v->then);
+    v->now = v->then = NULL;
+    return status;
+}
+
+static void each_json(struct visit *v, const json_t *pair)
+{
+    if (v->visited > 0)
+        out_text(v->view->out, ",");
+    print_json_value(v->view, pair);
+}
+
+/* Pair after pair: all pairs of a large machine would not fit as one tree. */
+static enum rig_status reach_json(struct view *view, void *held, struct rig_error *err)
+{
+    struct visit v = {.view = view, .q = held, .err = err, .each = each_json};
+    out_text(view->out, "{\"pairs\":[");
+    enum rig_status status = visit_pairs(&v);
+    out_format(view->out, "],\"rules\":\"%s\"}", rig_rules_name(v.q->rules));
+    return status;
+}
+
+/* ---- text */
+
+void reach_rules_text(struct view *view, const struct reach_question *q)
+{
+    out_format(view->out, "rules of Linux %s", rig_rules_name(q->rules));
+    if (q->rules_from && *q->rules_from) {
+        out_text(view->out, ": ");
+        out_escaped(view->out, q->rules_from);
+    }
+    out_text(view->out, "\n");
+}
+
+static void decision_text(struct view *view, const json_t *pair)
+{
+    const char *answer = member_text(pair, "answer");
+    view_colored(view, answer_color(answer), answer);
+    const char *verdict = member_text(json_object_get(pair, "p2pdma"), "verdict");
+    out_format(view->out, " %s", *verdict ? verdict : "?");
+    const char *gate = member_text(pair, "gate");
+    if (*gate)
+        out_format(view->out, " (%s)", gate);
+}
+
+static void each_change(struct visit *v, const json_t *pair)
+{
+    struct out *o = v->view->out;
+    out_format(o, "%s -> %s: ", member_text(pair, "from"), member_text(pair, "to"));
+    decision_text(v->view, json_object_get(pair, "before"));
+    out_text(o, " => ");
+    decision_text(v->view, pair);
+    out_text(o, "\n");
+    if (v->q->why)
+        reach_pair_text(v->view, v->q, pair, true);
+}
+
+static enum rig_status changes_text(struct view *view, struct reach_question *q,
+                                    struct rig_error *err)
+{
+    struct visit v = {.view = view, .q = q, .err = err, .each = each_change};
+    enum rig_status status = visit_pairs(&v);
+    out_format(view->out, "%ld of %ld pairs change\n", v.visited, v.pairs);
+    return status;
+}
+
+static void each_block(struct visit *v, const json_t *pair)
+{
+    if (v->visited > 0)
+        out_text(v->view->out, "\n");
+    reach_pair_text(v->view, v->q, pair, v->q->why);
+}
+
+static enum rig_status blocks_text(struct view *view, struct reach_question *q,
+                                   struct rig_error *err)
+{
+    struct visit v = {.view = view, .q = q, .err = err, .each = each_block};
+    return visit_pairs(&v);
+}
+
+static enum rig_status reach_text(struct view *view, void *held, struct rig_error *err)
+{
+    struct reach_question *q = held;
+    if (q->before)
+        return changes_text(view, q, err);
+    if (q->pair)
+        return blocks_text(view, q, err);
+    enum rig_status status = reach_matrix_text(view, q, err);
+    if (status != RIG_OK || !q->why)
+        return status;
+    out_text(view->out, "\n");
+    return blocks_text(view, q, err);
+}
+
+/* ---- the handler */
+
+static void run_picture(const struct request *request, struct reply *reply,
+                        struct reach_question *q)
+{
+    struct out graph;
+    out_start(&graph, -1);
+    if (reach_graph(&graph, q, &reply->err) == RIG_OK)
+        picture_reply(request, reply, &graph);
+    out_end(&graph);
+    question_free(q);
+}
+
+void reach_run(const struct request *request, struct reply *reply)
+{
+    struct reach_question *q = calloc(1, sizeof *q);
+    if (!q) {
+        reply_fail(reply, RIG_FAILED, NULL, NULL, "out of memory");
+        return;
+    }
+    struct rig_reach reach = {0};
+    q->why = request_has(request, OPT_WHY);
+    if (!load_both(request, reply, q) || !select_pairs(request, reply, q) ||
+        (q->pair &&
+         rig_reach_pair(q->t, q->rules, q->from[0], q->to[0], &reach, &reply->err) != RIG_OK)) {
+        question_free(q);
+        return;
+    }
+    if (q->pair)
+        reply->exit = reach.answer == RIG_ANSWER_YES  ? EXIT_YES
+                      : reach.answer == RIG_ANSWER_NO ? EXIT_NO
+                                                      : EXIT_UNDECIDED;
+    if (q->pair)
+        rig_reach_free(&reach);
+    if (request_has(request, OPT_DOT) || request_has(request, OPT_OUTPUT)) {
+        run_picture(request, reply, q);
+        return;
+    }
+    reply->held = q;
+    reply->free_held = question_free;
+    reply->print_text = reach_text;
+    reply->print_json = reach_json;
+}
+
+void reach_picture_text(struct view *view, const json_t *result)
+{
+    picture_text(view, result);
+}

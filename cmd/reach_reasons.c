@@ -1,0 +1,207 @@
+/* Under a table: the distinct reasons for pairs that are not reached, what was assumed and what is
+   unknown. A small table is asked pair by pair; of a large one each row's distinct cells are asked
+   once, so that the work stays in proportion to the rows. */
+#include "reach.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVERY_PAIR_MAX 4096L
+#define SAMPLES_MAX 4096L
+#define REASONS_MAX 24
+#define NOTES_MAX 24
+
+struct reason {
+    enum rig_gate_token gate;
+    enum rig_answer answer;
+    char why[512];
+    int from, to; /* the first such pair */
+    long pairs;
+};
+
+/* `counted` says that every pair was asked, so that the numbers of pairs mean something. */
+struct reasons {
+    const struct reach_question *q;
+    struct reason reason[REASONS_MAX];
+    int count;
+    struct rig_note assumed[NOTES_MAX], unknown[NOTES_MAX];
+    int assumed_count, unknown_count;
+    long more;
+    bool counted;
+};
+
+static void keep_notes(const struct rig_note *from, int count, struct rig_note *to, int *to_count)
+{
+    for (int i = 0; i < count; i++) {
+        int k = 0;
+        while (k < *to_count &&
+               (strcmp(to[k].field, from[i].field) != 0 || strcmp(to[k].value, from[i].value) != 0))
+            k++;
+        if (k == *to_count && k < NOTES_MAX)
+            to[(*to_count)++] = from[i];
+    }
+}
+
+static const struct rig_gate *deciding_gate(const struct rig_reach *reach)
+{
+    for (int i = 0; i < reach->gate_count; i++)
+        if ((int)reach->gates[i].gate == reach->gate)
+            return &reach->gates[i];
+    for (int i = 0; i < reach->gate_count; i++)
+        if (reach->gates[i].decides && reach->gates[i].open != RIG_ANSWER_YES)
+            return &reach->gates[i];
+    return NULL;
+}
+
+static void keep_reason(struct reasons *r, const struct rig_reach *reach)
+{
+    const struct rig_gate *gate = deciding_gate(reach);
+    if (!gate)
+        return;
+    const char *why = *reach->possibilities ? reach->possibilities : gate->why;
+    for (int i = 0; i < r->count; i++) {
+        struct reason *known = &r->reason[i];
+        if (known->gate == gate->gate && known->answer == reach->answer &&
+            strcmp(known->why, why) == 0) {
+            known->pairs++;
+            return;
+        }
+    }
+    if (r->count == REASONS_MAX) {
+        r->more++;
+        return;
+    }
+    struct reason *fresh = &r->reason[r->count++];
+    *fresh = (struct reason){.gate = gate->gate,
+                             .answer = reach->answer,
+                             .from = reach->from,
+                             .to = reach->to,
+                             .pairs = 1};
+    snprintf(fresh->why, sizeof fresh->why, "%s", why);
+}
+
+static enum rig_status ask(struct reasons *r, int from, int to, struct rig_error *err)
+{
+    struct rig_reach reach;
+    enum rig_status status = rig_reach_pair(r->q->t, r->q->rules, from, to, &reach, err);
+    if (status != RIG_OK)
+        return status;
+    keep_notes(reach.assumed, reach.assumed_count, r->assumed, &r->assumed_count);
+    keep_notes(reach.unknown, reach.unknown_count, r->unknown, &r->unknown_count);
+    if (reach.answer != RIG_ANSWER_YES)
+        keep_reason(r, &reach);
+    rig_reach_free(&reach);
+    return RIG_OK;
+}
+
+static enum rig_status ask_every(struct reasons *r, struct rig_error *err)
+{
+    const struct reach_question *q = r->q;
+    enum rig_status status = RIG_OK;
+    for (int i = 0; status == RIG_OK && i < q->from_count; i++)
+        for (int k = 0; status == RIG_OK && k < q->to_count; k++)
+            if (q->from[i] != q->to[k])
+                status = ask(r, q->from[i], q->to[k], err);
+    return status;
+}
+
+/* Of some rows, spread over the table, the first pair of each distinct cell. */
+static enum rig_status ask_some(struct reasons *r, const struct rig_reach_table *table,
+                                uint8_t *cell, struct rig_error *err)
+{
+    const struct reach_question *q = r->q;
+    int step = q->from_count / 64 + 1;
+    long asked = 0;
+    enum rig_status status = RIG_OK;
+    for (int i = 0; status == RIG_OK && i < q->from_count; i += step) {
+        bool seen[256] = {false};
+        rig_reach_table_row(table, q->from[i], q->to, q->to_count, cell, NULL);
+        for (int k = 0; status == RIG_OK && k < q->to_count && asked < SAMPLES_MAX; k++) {
+            if (seen[cell[k]] || q->from[i] == q->to[k])
+                continue;
+            seen[cell[k]] = true;
+            asked++;
+            status = ask(r, q->from[i], q->to[k], err);
+        }
+    }
+    return status;
+}
+
+/* ---- printing */
+
+static void print_reason(struct view *view, const struct reasons *r, const struct reason *reason)
+{
+    char from[RIG_BDF_MAX], to[RIG_BDF_MAX];
+    struct out *o = view->out;
+    out_text(o, "  ");
+    const char *answer = answer_word(reason->answer);
+    view_colored(view, answer_color(answer), rig_gate_name(reason->gate));
+    out_format(o, ": %s -> %s", function_label(r->q->t, reason->from, from),
+               function_label(r->q->t, reason->to, to));
+    if (!r->counted)
+        out_text(o, ", for example");
+    else if (reason->pairs > 1)
+        out_format(o, " and %ld more", reason->pairs - 1);
+    out_text(o, ": ");
+    out_escaped(o, reason->why);
+    out_text(o, "\n");
+}
+
+static void print_reasons(struct view *view, const struct reasons *r, enum rig_answer answer,
+                          const char *title)
+{
+    bool any = false;
+    for (int i = 0; i < r->count; i++) {
+        if (r->reason[i].answer != answer)
+            continue;
+        if (!any)
+            out_format(view->out, "\n%s\n", title);
+        any = true;
+        print_reason(view, r, &r->reason[i]);
+    }
+}
+
+static void print_notes(struct view *view, const struct rig_note *notes, int count,
+                        const char *word)
+{
+    struct out *o = view->out;
+    for (int i = 0; i < count; i++) {
+        out_format(o, "%s%s ", i == 0 ? "\n" : "", word);
+        out_escaped(o, notes[i].field);
+        if (*notes[i].value) {
+            out_text(o, " ");
+            out_escaped(o, notes[i].value);
+        }
+        out_text(o, *notes[i].value ? ", from " : ": ");
+        out_escaped(o, notes[i].why);
+        out_text(o, "\n");
+    }
+}
+
+enum rig_status reach_reasons_text(struct view *view, const struct reach_question *q,
+                                   const struct rig_reach_table *table, struct rig_error *err)
+{
+    struct reasons *r = calloc(1, sizeof *r);
+    uint8_t *cell = calloc((size_t)q->to_count, 1);
+    enum rig_status status = RIG_OK;
+    if (!r || !cell) {
+        *err = (struct rig_error){.status = RIG_FAILED, .why = "out of memory"};
+        status = RIG_FAILED;
+    } else {
+        r->q = q;
+        r->counted = (long)q->from_count * q->to_count <= EVERY_PAIR_MAX;
+        status = r->counted ? ask_every(r, err) : ask_some(r, table, cell, err);
+    }
+    if (status == RIG_OK) {
+        print_reasons(view, r, RIG_ANSWER_NO, "why not");
+        print_reasons(view, r, RIG_ANSWER_UNKNOWN, "what is open");
+        if (r->more > 0)
+            out_format(view->out, "  and %ld pairs for other reasons: rigmem reach A B\n", r->more);
+        print_notes(view, r->assumed, r->assumed_count, "assuming");
+        print_notes(view, r->unknown, r->unknown_count, "unknown");
+    }
+    free(r);
+    free(cell);
+    return status;
+}
