@@ -189,6 +189,7 @@ struct reply {
     struct rig_error err; /* err.status is RIG_OK: there is a result */
     json_t *result;
     json_t *warnings;
+    json_t *notes;  /* told with --verbose */
     bool no_memory; /* building the tree failed */
     void *held;
     enum rig_status (*print_text)(struct view *view, void *held, struct rig_error *err);

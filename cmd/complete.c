@@ -156,6 +156,16 @@ static void add_prefix(struct offers *o, const char *text, size_t bytes)
     }
 }
 
+/* The colon after FUNCTION, or NULL: an address holds a point before it, an alias no colon. */
+static const char *function_end(const char *text)
+{
+    const char *point = strchr(text, '.'), *colon = strchr(text, ':');
+    size_t hex = strspn(text, "0123456789abcdefABCDEF:");
+    if (point)
+        return strchr(point, ':');
+    return colon && hex < (size_t)(colon - text) ? colon : NULL;
+}
+
 /* `value` is what stands after the fixed prefix: acs=FUNCTION:, parent=FUNCTION:PORT, ... */
 static void offer_assumptions(struct offers *o, const char *value)
 {
@@ -167,10 +177,7 @@ static void offer_assumptions(struct offers *o, const char *value)
             continue;
         }
         add_prefix(o, keys[i], length);
-        const char *dot = strchr(value, '.');
-        const char *end = dot ? strchr(dot, ':') : NULL;
-        if (!end && strspn(value + length, "gpunicvme") > 0)
-            end = strchr(value, ':');
+        const char *end = function_end(value + length);
         if (i == 2 && end) {
             add_prefix(o, value + length, (size_t)(end + 1 - value) - length);
             offer_functions(o, "", true);

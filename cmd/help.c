@@ -308,9 +308,9 @@ void help_text(struct view *view, const json_t *result)
         return;
     }
     out_text(o, "rigmem [GLOBAL]... COMMAND [ARG]...\n\nCommands\n");
-    print_names(o, json_object_get(result, "commands"), "synopsis");
+    print_names(o, json_object_get(result, "commands"), "name");
     out_text(o, "\nGlobal options, before or after the command\n");
     print_options(o, json_object_get(result, "options"));
-    out_text(o, "\nTopics: rigmem help TOPIC\n");
+    out_text(o, "\nOne command: rigmem help COMMAND. Topics: rigmem help TOPIC\n");
     print_names(o, json_object_get(result, "topics"), "name");
 }

@@ -219,6 +219,21 @@ static bool give_facts(const struct request *request, struct reply *reply, bool 
     return !with_assumed || machine_assume(request, reply, t);
 }
 
+static void note_source(struct reply *reply, const struct rig_topology *t, const char *source)
+{
+    static const char *const kind[] = {
+        [RIG_SOURCE_LIVE] = "a live machine",        [RIG_SOURCE_CAPTURE] = "a capture",
+        [RIG_SOURCE_LSPCI_HEX] = "lspci's hex dump", [RIG_SOURCE_LSPCI_TEXT] = "lspci's text",
+        [RIG_SOURCE_LSPCI_TREE] = "lspci's tree",    [RIG_SOURCE_SYSFS] = "a directory of /sys"};
+    char text[512];
+    const char *from = NULL;
+    const struct rig_rules *rules = rig_rules_default(t, &from);
+    snprintf(text, sizeof text, "%.200s is %s of %d functions; its rules are those of Linux %s: %s",
+             source, kind[rig_topology_machine(t)->source], rig_topology_count(t),
+             rig_rules_name(rules), from ? from : "");
+    add(reply, reply->notes, text_json(text));
+}
+
 bool machine_load(const struct request *request, struct reply *reply, const char *source,
                   bool with_assumed, struct rig_topology **out_topology)
 {
@@ -231,6 +246,7 @@ bool machine_load(const struct request *request, struct reply *reply, const char
         rig_topology_free(t);
         return false;
     }
+    note_source(reply, t, source);
     *out_topology = t;
     return true;
 }

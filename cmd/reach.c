@@ -30,12 +30,17 @@ static bool wanted(const struct rig_function *f, bool all, bool target)
     return f->gpu || (!target && f->alias);
 }
 
+/* GPUs come first, so that their rows and columns stand in one order; with --all bus order. */
 static int select_functions(const struct rig_topology *t, bool all, bool target, int *out)
 {
     int count = 0;
-    for (int i = 0; i < rig_topology_count(t); i++)
-        if (wanted(rig_topology_function(t, i), all, target))
-            out[count++] = i;
+    for (int pass = all ? 1 : 0; pass < 2; pass++) {
+        for (int i = 0; i < rig_topology_count(t); i++) {
+            const struct rig_function *f = rig_topology_function(t, i);
+            if (wanted(f, all, target) && (all || f->gpu == (pass == 0)))
+                out[count++] = i;
+        }
+    }
     return count;
 }
 
@@ -101,7 +106,7 @@ static int number_before(const struct reach_question *q, int i)
 }
 
 /* One cell of a machine's answers. */
-static uint8_t one_cell(const struct rig_reach_table *table, int from, int to)
+static uint8_t one_cell(struct rig_reach_table *table, int from, int to)
 {
     uint8_t cell;
     rig_reach_table_row(table, from, &to, 1, &cell, NULL);

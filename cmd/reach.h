@@ -32,7 +32,7 @@ enum rig_status reach_matrix_text(struct view *view, const struct reach_question
 /* reach_reasons_text prints the distinct reasons for what is not reached, what is assumed and what
    is unknown, over the question's pairs. */
 enum rig_status reach_reasons_text(struct view *view, const struct reach_question *q,
-                                   const struct rig_reach_table *table, struct rig_error *err);
+                                   struct rig_reach_table *table, struct rig_error *err);
 
 /* reach_rules_text prints which rules decided and why these. */
 void reach_rules_text(struct view *view, const struct reach_question *q);

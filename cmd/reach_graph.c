@@ -86,7 +86,7 @@ static enum rig_status pair_edges(struct out *o, const struct reach_question *q,
 /* ---- groups */
 
 /* Do a and b reach, and are they reached, alike by everything but themselves? */
-static bool alike(const struct reach_question *q, const struct rig_reach_table *table, int a, int b)
+static bool alike(const struct reach_question *q, struct rig_reach_table *table, int a, int b)
 {
     for (int k = 0; k < q->to_count; k++) {
         int other = q->to[k];
@@ -105,7 +105,7 @@ static bool alike(const struct reach_question *q, const struct rig_reach_table *
     return true;
 }
 
-static enum rig_answer reached(const struct rig_reach_table *table, int from, int to)
+static enum rig_answer reached(struct rig_reach_table *table, int from, int to)
 {
     uint8_t cell;
     rig_reach_table_row(table, from, &to, 1, &cell, NULL);
@@ -113,7 +113,7 @@ static enum rig_answer reached(const struct rig_reach_table *table, int from, in
 }
 
 /* GPUs that reach each other and answer alike form a group. */
-static void make_groups(const struct reach_question *q, const struct rig_reach_table *table,
+static void make_groups(const struct reach_question *q, struct rig_reach_table *table,
                         struct groups *g)
 {
     for (int i = 0; i < rig_topology_count(q->t); i++)
@@ -154,7 +154,7 @@ static void members_text(struct out *o, const struct reach_question *q, const st
 }
 
 static void table_cell_text(struct out *o, const struct reach_question *q,
-                            const struct rig_reach_table *table, int from, const int *to, int count)
+                            struct rig_reach_table *table, int from, const int *to, int count)
 {
     int yes = 0, no = 0, total = 0;
     for (int k = 0; k < count; k++) {
@@ -186,7 +186,7 @@ static int group_members(const struct reach_question *q, const struct groups *g,
 
 /* The table: a row a client that is no GPU and one a group, a column a group. */
 static void group_table(struct out *o, const struct reach_question *q,
-                        const struct rig_reach_table *table, const struct groups *g, int *members)
+                        struct rig_reach_table *table, const struct groups *g, int *members)
 {
     char text[RIG_BDF_MAX];
     out_text(o, "  table [shape=plain, fillcolor=white, label=<<table border=\"0\" "

@@ -200,9 +200,23 @@ static void print_header(struct matrix *m)
 
 /* ---- the legend: only what the table shows */
 
-static void legend_paths(struct matrix *m, const bool *path)
+static void legend_verdicts(struct table *table, const bool *letter)
 {
-    static const char *const meaning[] = {[RIG_PATH_UNKNOWN] = "path not known",
+    static const char *const rows[][2] = {{"B", "a bridge above both turns requests around"},
+                                          {"T", "through the host bridge"},
+                                          {"N", "not supported"},
+                                          {"?", "open"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!letter[(unsigned char)rows[i][0][0]])
+            continue;
+        table_cell(table, rows[i][0]);
+        table_cell(table, rows[i][1]);
+    }
+}
+
+static void legend_paths(struct table *table, const bool *path)
+{
+    static const char *const meaning[] = {[RIG_PATH_UNKNOWN] = "not known",
                                           [RIG_PATH_SELF] = "itself",
                                           [RIG_PATH_PIX] = "at most one switch between",
                                           [RIG_PATH_PXB] = "several switches, no host bridge",
@@ -210,39 +224,12 @@ static void legend_paths(struct matrix *m, const bool *path)
                                           [RIG_PATH_NODE] =
                                               "through two host bridges of one NUMA node",
                                           [RIG_PATH_SYS] = "across NUMA nodes"};
-    struct out *o = m->view->out;
-    const char *between = "";
-    for (int p = RIG_PATH_PIX; p <= RIG_PATH_SYS; p++) {
-        if (!path[p])
+    for (int p = RIG_PATH_UNKNOWN; p <= RIG_PATH_SYS; p++) {
+        if (!path[p] || p == RIG_PATH_SELF)
             continue;
-        out_format(o, "%s%s %s", between, rig_path_name((enum rig_path)p), meaning[p]);
-        between = "; ";
+        table_cell(table, rig_path_name((enum rig_path)p));
+        table_cell(table, meaning[p]);
     }
-    if (path[RIG_PATH_UNKNOWN])
-        out_format(o, "%s%s %s", between, rig_path_name(RIG_PATH_UNKNOWN),
-                   meaning[RIG_PATH_UNKNOWN]);
-    out_text(o, "; then p2pdma's distance\n");
-}
-
-static void legend_verdicts(struct matrix *m, const bool *letter)
-{
-    static const struct {
-        char letter;
-        const char *meaning;
-    } rows[] = {{'B', "a bridge above both turns requests around (BUS_ADDR)"},
-                {'T', "through the host bridge (THRU_HOST_BRIDGE)"},
-                {'N', "not supported"},
-                {'?', "open"}};
-    struct out *o = m->view->out;
-    out_text(o, "yes/no: this library's answer; then the kernel's p2pdma:");
-    const char *between = " ";
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!letter[(unsigned char)rows[i].letter])
-            continue;
-        out_format(o, "%s%c %s", between, rows[i].letter, rows[i].meaning);
-        between = "; ";
-    }
-    out_text(o, "\n");
 }
 
 static void print_legend(struct matrix *m)
@@ -257,25 +244,33 @@ static void print_legend(struct matrix *m)
     }
     if (!any)
         return;
-    out_text(m->view->out, "\nrow reaches column's memory. ");
-    legend_verdicts(m, letter);
-    legend_paths(m, path);
+    out_text(m->view->out, "\nrow reaches column's memory: this library's answer, the kernel's "
+                           "verdict, path, distance\n");
+    struct table *table = table_make(2, NULL, 0);
+    legend_verdicts(table, letter);
+    legend_paths(table, path);
+    table_print(table, m->view->out, "  ");
 }
 
-/* Which function each alias of the table is. */
+static bool contains(const int *list, int count, int i)
+{
+    for (int k = 0; k < count; k++)
+        if (list[k] == i)
+            return true;
+    return false;
+}
+
+/* Which function each alias of the table is; nothing where addresses stand in it anyway. */
 static void print_names(struct matrix *m)
 {
     const struct reach_question *q = m->q;
     struct table *table = table_make(3, NULL, 0);
     char text[RIG_BDF_MAX];
-    int lines = 0, f = 0, k = 0;
-    while (f < q->from_count || k < q->to_count) {
-        bool to = f >= q->from_count || (k < q->to_count && q->to[k] < q->from[f]);
-        int i = to ? q->to[k] : q->from[f];
-        f += f < q->from_count && q->from[f] == i;
-        k += k < q->to_count && q->to[k] == i;
+    int lines = 0;
+    for (int i = 0; i < rig_topology_count(q->t); i++) {
         const struct rig_function *function = rig_topology_function(q->t, i);
-        if (!function->alias)
+        if (!function->alias ||
+            (!contains(q->from, q->from_count, i) && !contains(q->to, q->to_count, i)))
             continue;
         table_cell(table, function->alias);
         table_cell(table, rig_bdf_format(function->bdf, text));

@@ -355,11 +355,11 @@ static void note_text(struct view *view, const char *name, const json_t *note)
     const char *value = member_text(note, "value"), *from = member_text(note, "from");
     label(view, name);
     out_escaped(view->out, member_text(note, "field"));
+    out_text(view->out, *value ? " = " : ": ");
     if (*value) {
-        out_text(view->out, " ");
         out_escaped(view->out, value);
+        out_text(view->out, ", from ");
     }
-    out_text(view->out, *from ? ", from " : ": ");
     out_escaped(view->out, *from ? from : member_text(note, "why"));
     out_text(view->out, "\n");
 }

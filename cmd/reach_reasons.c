@@ -10,7 +10,7 @@
 #define EVERY_PAIR_MAX 4096L
 #define SAMPLES_MAX 4096L
 #define REASONS_MAX 24
-#define NOTES_MAX 24
+#define NOTES_MAX 256
 
 struct reason {
     enum rig_gate_token gate;
@@ -62,8 +62,9 @@ static void keep_reason(struct reasons *r, const struct rig_reach *reach)
     const char *why = *reach->possibilities ? reach->possibilities : gate->why;
     for (int i = 0; i < r->count; i++) {
         struct reason *known = &r->reason[i];
-        if (known->gate == gate->gate && known->answer == reach->answer &&
-            strcmp(known->why, why) == 0) {
+        bool same = known->gate == gate->gate && known->answer == reach->answer;
+        /* what leaves a pair open names the pair's functions: one example does */
+        if (same && (reach->answer == RIG_ANSWER_UNKNOWN || strcmp(known->why, why) == 0)) {
             known->pairs++;
             return;
         }
@@ -107,8 +108,8 @@ static enum rig_status ask_every(struct reasons *r, struct rig_error *err)
 }
 
 /* Of some rows, spread over the table, the first pair of each distinct cell. */
-static enum rig_status ask_some(struct reasons *r, const struct rig_reach_table *table,
-                                uint8_t *cell, struct rig_error *err)
+static enum rig_status ask_some(struct reasons *r, struct rig_reach_table *table, uint8_t *cell,
+                                struct rig_error *err)
 {
     const struct reach_question *q = r->q;
     int step = q->from_count / 64 + 1;
@@ -162,25 +163,56 @@ static void print_reasons(struct view *view, const struct reasons *r, enum rig_a
     }
 }
 
+/* How much of a field's name is its kind: "iommu" of "iommu 0000:03:00.0". */
+static size_t kind_bytes(const char *field)
+{
+    const char *space = strrchr(field, ' ');
+    struct rig_bdf bdf;
+    return space && rig_bdf_parse(space + 1, &bdf) ? (size_t)(space - field) : strlen(field);
+}
+
+static bool same_kind(const struct rig_note *a, const struct rig_note *b)
+{
+    size_t bytes = kind_bytes(a->field);
+    return bytes == kind_bytes(b->field) && strncmp(a->field, b->field, bytes) == 0 &&
+           strcmp(a->value, b->value) == 0;
+}
+
+/* Prints note i and how many others of its kind there are, unless an earlier one told. */
+static void print_note(struct view *view, const struct rig_note *notes, int count, int i,
+                       const char *word)
+{
+    struct out *o = view->out;
+    int more = 0;
+    for (int k = 0; k < i; k++)
+        if (same_kind(&notes[k], &notes[i]))
+            return;
+    for (int k = i + 1; k < count; k++)
+        more += same_kind(&notes[k], &notes[i]);
+    out_format(o, "%s ", word);
+    out_escaped(o, notes[i].field);
+    if (more > 0)
+        out_format(o, " and %d more", more);
+    if (*notes[i].value) {
+        out_text(o, " = ");
+        out_escaped(o, notes[i].value);
+    }
+    out_text(o, *notes[i].value ? ", from " : ": ");
+    out_escaped(o, notes[i].why);
+    out_text(o, "\n");
+}
+
 static void print_notes(struct view *view, const struct rig_note *notes, int count,
                         const char *word)
 {
-    struct out *o = view->out;
-    for (int i = 0; i < count; i++) {
-        out_format(o, "%s%s ", i == 0 ? "\n" : "", word);
-        out_escaped(o, notes[i].field);
-        if (*notes[i].value) {
-            out_text(o, " ");
-            out_escaped(o, notes[i].value);
-        }
-        out_text(o, *notes[i].value ? ", from " : ": ");
-        out_escaped(o, notes[i].why);
-        out_text(o, "\n");
-    }
+    if (count > 0)
+        out_text(view->out, "\n");
+    for (int i = 0; i < count; i++)
+        print_note(view, notes, count, i, word);
 }
 
 enum rig_status reach_reasons_text(struct view *view, const struct reach_question *q,
-                                   const struct rig_reach_table *table, struct rig_error *err)
+                                   struct rig_reach_table *table, struct rig_error *err)
 {
     struct reasons *r = calloc(1, sizeof *r);
     uint8_t *cell = calloc((size_t)q->to_count, 1);

@@ -27,6 +27,7 @@ void reply_free(struct reply *reply)
 {
     json_decref(reply->result);
     json_decref(reply->warnings);
+    json_decref(reply->notes);
     if (reply->free_held)
         reply->free_held(reply->held);
     *reply = (struct reply){0};
@@ -35,8 +36,9 @@ void reply_free(struct reply *reply)
 void cli_execute(const struct request *request, struct reply *reply)
 {
     reply->warnings = json_array();
+    reply->notes = json_array();
     request->command->run(request, reply);
-    if (reply->err.status == RIG_OK && (reply->no_memory || !reply->warnings))
+    if (reply->err.status == RIG_OK && (reply->no_memory || !reply->warnings || !reply->notes))
         reply_fail(reply, RIG_FAILED, NULL, NULL, "out of memory");
 }
 
@@ -78,18 +80,16 @@ static void print_error(const struct request *request, const struct rig_error *e
     flush_errors(&o);
 }
 
-static void print_warnings(const struct request *request, const struct reply *reply)
+static void print_lines(const json_t *lines, const char *before)
 {
-    if (request->settings.quiet)
-        return;
     struct out o;
     out_start(&o, STDERR_FILENO);
     size_t i;
-    json_t *warning;
-    json_array_foreach(reply->warnings, i, warning)
+    json_t *line;
+    json_array_foreach(lines, i, line)
     {
-        out_text(&o, "rigmem: warning: ");
-        out_escaped(&o, json_string_value(warning));
+        out_text(&o, before);
+        out_escaped(&o, json_string_value(line));
         out_text(&o, "\n");
     }
     flush_errors(&o);
@@ -210,7 +210,10 @@ int cli_report(struct out *out, const struct request *request, struct reply *rep
     view.color = !json && wants_color(&request->settings, out);
     int code = reply->err.status != RIG_OK ? (int)reply->err.status : reply->exit;
     struct rig_error err = {.status = RIG_OK};
-    print_warnings(request, reply);
+    if (request->settings.verbose)
+        print_lines(reply->notes, "rigmem: ");
+    if (!request->settings.quiet)
+        print_lines(reply->warnings, "rigmem: warning: ");
     if (json)
         print_document(&view, reply, &err);
     else if (reply->err.status == RIG_OK && !request->settings.quiet)

@@ -120,7 +120,7 @@ static void link_text(struct out *o, const json_t *f)
     }
     out_format(o, "  link %s GT/s x%s", text[0], text[1]);
     if (strcmp(text[0], text[2]) != 0 || strcmp(text[1], text[3]) != 0)
-        out_format(o, " of %s x%s", text[2], text[3]);
+        out_format(o, " of %s GT/s x%s", text[2], text[3]);
 }
 
 static bool is_unknown(const json_t *f, const char *field)
