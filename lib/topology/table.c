@@ -43,7 +43,10 @@ struct rig_reach_table {
     int *order, *position;
     struct side *side;
     int sides;
-    uint8_t *row; /* a scratch row, by position */
+    uint16_t *side_at; /* the side of the function at each position */
+    uint8_t *gates;    /* [from * sides + to]: enum rig_answer of gates_static; NULL where sides are
+                          many */
+    uint8_t *row;      /* a scratch row, by position */
     uint16_t *distance;
     enum rig_answer zen;
     struct rig_bridge_answer *bridge; /* of every host bridge; [host_bridges] is the unknown one */
@@ -55,6 +58,7 @@ struct rig_reach_table {
 
 #define RUNS_A_BRIDGE 6
 #define BASE_ROWS 8
+#define GATES_SIDES 64
 
 static uint8_t cell_of(enum rig_answer gates, unsigned possible, enum rig_path path)
 {
@@ -92,7 +96,7 @@ static void fill_place(struct rig_reach_table *table, int position, int function
     p->unread = (up ? up->unread : 0) + (p->own_redirect == RIG_ANSWER_UNKNOWN);
     p->length = (uint16_t)((up ? up->length : 0) + 1);
     p->switches = (uint16_t)((up ? up->switches : 0) + is_switch(f, p->length));
-    p->side = (uint16_t)side_number(table, function);
+    p->side = table->side_at[position] = (uint16_t)side_number(table, function);
     p->whole = up ? up->whole : f->parent_known.know != RIG_FACT_UNKNOWN;
     table->order[position] = function;
     table->position[function] = position;
@@ -142,6 +146,18 @@ static bool put_in_order(struct rig_reach_table *table)
     return made;
 }
 
+/* Machines have few kinds of sides: the gates between each two are worked out once. */
+static bool fill_gates(struct rig_reach_table *table)
+{
+    if (table->sides > GATES_SIDES)
+        return true;
+    size_t n = (size_t)table->sides;
+    table->gates = malloc(n * n + 1);
+    for (size_t i = 0; table->gates && i < n * n; i++)
+        table->gates[i] = (uint8_t)gates_static(&table->side[i / n], &table->side[i % n]);
+    return table->gates != NULL;
+}
+
 enum rig_status rig_reach_table_make(const struct rig_topology *t, const struct rig_rules *rules,
                                      struct rig_reach_table **out_table, struct rig_error *err)
 {
@@ -156,14 +172,15 @@ enum rig_status rig_reach_table_make(const struct rig_topology *t, const struct 
     table->order = calloc(n, sizeof *table->order);
     table->position = calloc(n, sizeof *table->position);
     table->side = calloc(n, sizeof *table->side);
+    table->side_at = calloc(n, sizeof *table->side_at);
     table->row = calloc(n, sizeof *table->row);
     table->distance = calloc(n, sizeof *table->distance);
     table->runs = calloc(n, sizeof *table->runs);
     table->cut_tops = calloc(n, sizeof *table->cut_tops);
     table->bridge = calloc((size_t)t->host_bridges + 1, sizeof *table->bridge);
-    bool made = table->at && table->order && table->position && table->side && table->row &&
-                table->distance && table->runs && table->cut_tops && table->bridge &&
-                put_in_order(table);
+    bool made = table->at && table->order && table->position && table->side && table->side_at &&
+                table->row && table->distance && table->runs && table->cut_tops && table->bridge &&
+                put_in_order(table) && fill_gates(table);
     if (!made) {
         rig_reach_table_free(table);
         return rig_fail_memory(err);
@@ -196,6 +213,8 @@ void rig_reach_table_free(struct rig_reach_table *table)
     free(table->order);
     free(table->position);
     free(table->side);
+    free(table->side_at);
+    free(table->gates);
     free(table->row);
     free(table->distance);
     free(table->runs);
@@ -220,7 +239,22 @@ static enum rig_answer carries(const struct rig_reach_table *table, int a, int b
 
 static enum rig_answer static_gates(const struct rig_reach_table *table, uint16_t from, uint16_t to)
 {
+    if (table->gates)
+        return (enum rig_answer)table->gates[(size_t)from * (size_t)table->sides + to];
     return gates_static(&table->side[from], &table->side[to]);
+}
+
+/* The cells of one path and one set of verdicts, by the static gates' answer. */
+struct cells_by_gates {
+    uint8_t cell[3];
+};
+
+static struct cells_by_gates cells_by_gates(unsigned possible, enum rig_path path)
+{
+    struct cells_by_gates by;
+    for (unsigned gates = 0; gates < 3; gates++)
+        by.cell[gates] = cell_of((enum rig_answer)gates, possible, path);
+    return by;
 }
 
 /* The run of targets whose first common bridge with f is at position a. */
@@ -228,9 +262,12 @@ static void fill_run(const struct rig_reach_table *table, int a, struct run *run
 {
     const struct place_in_order *bridge = &table->at[a];
     enum rig_answer carried = carries(table, bridge->host_bridge, bridge->host_bridge);
-    unsigned possible[3];
-    for (unsigned redirects = 0; redirects < 3; redirects++)
-        possible[redirects] = verdicts(RIG_ANSWER_YES, (enum rig_answer)redirects, carried);
+    struct cells_by_gates by[3][2]; /* by redirects, by whether several switches lie between */
+    for (unsigned redirects = 0; redirects < 3; redirects++) {
+        unsigned possible = verdicts(RIG_ANSWER_YES, (enum rig_answer)redirects, carried);
+        by[redirects][0] = cells_by_gates(possible, RIG_PATH_PIX);
+        by[redirects][1] = cells_by_gates(possible, RIG_PATH_PXB);
+    }
     for (int i = a; i < bridge->end; i++) {
         const struct place_in_order *to = &table->at[i];
         enum rig_answer redirects = (enum rig_answer)run->redirects;
@@ -239,9 +276,23 @@ static void fill_run(const struct rig_reach_table *table, int a, struct run *run
         else if (redirects == RIG_ANSWER_NO && to->unread > bridge->unread)
             redirects = RIG_ANSWER_UNKNOWN;
         int switches = run->switches + to->switches - bridge->switches;
-        run->cells[i - a] = cell_of(static_gates(table, run->side, to->side), possible[redirects],
-                                    switches <= 1 ? RIG_PATH_PIX : RIG_PATH_PXB);
+        run->cells[i - a] =
+            by[redirects][switches > 1].cell[static_gates(table, run->side, to->side)];
     }
+}
+
+static void fill_tree(const struct rig_reach_table *table, struct run *run, int first, int end,
+                      struct cells_by_gates by)
+{
+    uint8_t of_side[GATES_SIDES];
+    for (int i = first; !table->gates && i < end; i++)
+        run->cells[i] = by.cell[static_gates(table, run->side, table->side_at[i])];
+    if (!table->gates)
+        return;
+    for (int side = 0; side < table->sides; side++)
+        of_side[side] = by.cell[static_gates(table, run->side, (uint16_t)side)];
+    for (int i = first; i < end; i++)
+        run->cells[i] = of_side[table->side_at[i]];
 }
 
 /* All targets, as seen from below a host bridge that they share no bridge with. */
@@ -252,9 +303,7 @@ static void fill_base(const struct rig_reach_table *table, struct run *run)
         unsigned possible = verdicts(RIG_ANSWER_NO, RIG_ANSWER_NO,
                                      carries(table, run->host_bridge, p->host_bridge));
         enum rig_path path = path_by_bridges(table->t, run->host_bridge, p->host_bridge);
-        for (int i = top; i < p->end; i++)
-            run->cells[i] =
-                cell_of(static_gates(table, run->side, table->at[i].side), possible, path);
+        fill_tree(table, run, top, p->end, cells_by_gates(possible, path));
     }
 }
 
