@@ -31,6 +31,8 @@ struct live_entry {
     enum place place;
     struct rig_bdf parent; /* as parent_bdf of struct node */
     char *path;            /* below the root */
+    char *chain;           /* the path that tells its place, or NULL */
+    bool bridge;           /* the list lacks it; the paths of others name it as a bridge above */
 };
 
 struct live_entries {

@@ -16,14 +16,17 @@
 
 void live_entries_free(struct live_entries *list)
 {
-    for (int i = 0; i < list->count; i++)
+    for (int i = 0; i < list->count; i++) {
         free(list->entry[i].path);
+        free(list->entry[i].chain);
+    }
     free(list->entry);
     *list = (struct live_entries){.entry = NULL};
 }
 
+/* `path` and `chain`, which may be NULL, are copied. */
 static enum rig_status add_entry(struct live_entries *list, struct live_entry entry,
-                                 const char *path, struct rig_error *err)
+                                 const char *path, const char *chain, struct rig_error *err)
 {
     if (list->count == TOPOLOGY_MAX_FUNCTIONS)
         return rig_fail(err, RIG_BAD_INPUT, NULL, "more than %d functions", TOPOLOGY_MAX_FUNCTIONS);
@@ -36,9 +39,10 @@ static enum rig_status add_entry(struct live_entries *list, struct live_entry en
         list->capacity = capacity;
     }
     entry.path = strdup(path);
-    if (!entry.path)
-        return rig_fail_memory(err);
+    entry.chain = chain ? strdup(chain) : NULL;
     list->entry[list->count++] = entry;
+    if (!entry.path || (chain && !entry.chain))
+        return rig_fail_memory(err);
     return RIG_OK;
 }
 
@@ -102,10 +106,10 @@ static enum rig_status add_listed(struct live *live, const char *name, struct li
     if (!function_name(name, strlen(name), &entry.bdf))
         return RIG_OK;
     entry_path(live, name, path);
-    if (sysfs_link(&live->fs, path, link, sizeof link) &&
-        live_place(link, entry.bdf, &entry.place, &entry.parent))
-        (*placed)++;
-    return add_entry(list, entry, path, err);
+    bool told = sysfs_link(&live->fs, path, link, sizeof link) &&
+                live_place(link, entry.bdf, &entry.place, &entry.parent);
+    *placed += told;
+    return add_entry(list, entry, path, told ? link : NULL, err);
 }
 
 static enum rig_status list_functions(struct live *live, struct live_entries *list, int *placed,
@@ -164,7 +168,7 @@ static enum rig_status walk_entry(struct walk *w, const char *name, int depth)
     if (function) {
         entry.bdf = bdf;
         live_place(w->path, bdf, &entry.place, &entry.parent);
-        status = add_entry(w->list, entry, w->path, w->err);
+        status = add_entry(w->list, entry, w->path, w->path, w->err);
     }
     if (status == RIG_OK)
         status = walk_into(w, depth + 1);
@@ -224,6 +228,67 @@ static enum rig_status walk_tree(struct live *live, struct live_entries *list,
     return status;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    return rig_bdf_compare(((const struct live_entry *)a)->bdf,
+                           ((const struct live_entry *)b)->bdf);
+}
+
+static bool listed(const struct live_entries *list, int sorted, struct rig_bdf bdf)
+{
+    struct live_entry key = {.bdf = bdf};
+    if (bsearch(&key, list->entry, (size_t)sorted, sizeof key, by_place))
+        return true;
+    for (int i = sorted; i < list->count; i++)
+        if (rig_bdf_compare(list->entry[i].bdf, bdf) == 0)
+            return true;
+    return false;
+}
+
+/* Where the directory lies that a link's text leads to, "../../../devices/pci0000:00/…". */
+static void tree_path(const struct live *live, const char *chain, char path[PATH_BYTES])
+{
+    const char *below = strstr(chain, "devices/");
+    snprintf(path, PATH_BYTES, "%s/%s", live->tree ? live->tree : "sys/devices",
+             below ? below + strlen("devices/") : chain);
+}
+
+/* Adds the bridges that `chain` leads through and that the list lacks. */
+static enum rig_status add_bridges(struct live *live, struct live_entries *list, int sorted,
+                                   const char *chain, struct rig_error *err)
+{
+    enum rig_status status = RIG_OK;
+    for (const char *p = chain; status == RIG_OK && *p;) {
+        size_t bytes = strcspn(p, "/");
+        struct live_entry entry = {.place = PLACE_BY_BUSES, .bridge = true};
+        char upto[PATH_BYTES], path[PATH_BYTES];
+        snprintf(upto, sizeof upto, "%.*s", (int)(p - chain) + (int)bytes, chain);
+        if (function_name(p, bytes, &entry.bdf) && !listed(list, sorted, entry.bdf) &&
+            live_place(upto, entry.bdf, &entry.place, &entry.parent)) {
+            tree_path(live, upto, path);
+            status = add_entry(list, entry, path, upto, err);
+        }
+        p += bytes + strspn(p + bytes, "/");
+    }
+    return status;
+}
+
+/* A tree that was gathered in part names bridges in the paths of what is below them. */
+static enum rig_status complete_chains(struct live *live, struct live_entries *list,
+                                       struct rig_error *err)
+{
+    int sorted = list->count;
+    if (sorted == 0)
+        return RIG_OK;
+    qsort(list->entry, (size_t)sorted, sizeof *list->entry, by_place);
+    enum rig_status status = RIG_OK;
+    for (int i = 0; status == RIG_OK && i < sorted; i++)
+        if (list->entry[i].chain)
+            status = add_bridges(live, list, sorted, list->entry[i].chain, err);
+    live->t->whole = list->count == sorted;
+    return status;
+}
+
 enum rig_status live_find(struct live *live, struct live_entries *out, struct rig_error *err)
 {
     int placed = 0;
@@ -239,6 +304,8 @@ enum rig_status live_find(struct live *live, struct live_entries *out, struct ri
         walked = swap;
     }
     live_entries_free(&walked);
+    if (status == RIG_OK)
+        status = complete_chains(live, &list, err);
     if (status != RIG_OK) {
         live_entries_free(&list);
         return status;

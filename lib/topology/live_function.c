@@ -64,6 +64,19 @@ static void no_extended_space(const struct live *live, const struct sysfs *dir, 
     close(fd);
 }
 
+/* Why facts beyond byte 64 are missing, and what to do about it. */
+static void explain_short(const struct live *live, struct rig_function *f)
+{
+    const char *why = live->this_machine ? "configuration space ends at byte 64: run as root"
+                                         : "configuration space ends at byte 64: gather it as root";
+    struct rig_fact *facts[] = {&f->pcie_type,    &f->acs_capability, &f->acs_control,
+                                &f->pasid_or_ats, &f->vf_count,       &f->vf_offset,
+                                &f->vf_stride};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(facts); i++)
+        if (facts[i]->know == RIG_FACT_UNKNOWN)
+            *facts[i] = fact_unknown(why);
+}
+
 static size_t read_config(struct live *live, const struct sysfs *dir, struct rig_bdf bdf,
                           uint8_t config[CONFIG_BYTES])
 {
@@ -85,6 +98,8 @@ static void read_space(struct live *live, const struct sysfs *dir, struct node *
     patch_ids(dir, config, bytes);
     config_decode(live->t, n, config, bytes);
     no_extended_space(live, dir, bytes, &n->f);
+    if (bytes < 256)
+        explain_short(live, &n->f);
 }
 
 /* ---- files of one value each */
@@ -343,8 +358,11 @@ enum rig_status live_function(struct live *live, const struct live_entry *entry,
                         .confined = live->fs.confined};
     if (dir.root < 0) {
         char name[RIG_BDF_MAX];
-        topology_warn(live->t, "%s: its directory cannot be read",
-                      rig_bdf_format(entry->bdf, name));
+        if (entry->bridge)
+            n->f.header_type = fact_assumed(1, "a function below it");
+        else
+            topology_warn(live->t, "%s: its directory cannot be read",
+                          rig_bdf_format(entry->bdf, name));
         return RIG_OK;
     }
     read_sriov(live, &dir, n);

@@ -11,7 +11,9 @@
 
 int sysfs_open(const struct sysfs *fs, const char *path, int flags)
 {
-    flags |= O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    flags |= O_RDONLY | O_CLOEXEC;
+    if (!(flags & O_PATH)) /* which openat2 takes with no other flag but these */
+        flags |= O_NONBLOCK | O_NOCTTY;
     if (!fs->confined)
         return openat(fs->root, path, flags);
     struct open_how how = {.flags = (unsigned)flags,
