@@ -249,8 +249,10 @@ static bool listed(const struct live_entries *list, int sorted, struct rig_bdf b
 static void tree_path(const struct live *live, const char *chain, char path[PATH_BYTES])
 {
     const char *below = strstr(chain, "devices/");
-    snprintf(path, PATH_BYTES, "%s/%s", live->tree ? live->tree : "sys/devices",
-             below ? below + strlen("devices/") : chain);
+    int n = snprintf(path, PATH_BYTES, "%s/%s", live->tree ? live->tree : "sys/devices",
+                     below ? below + strlen("devices/") : chain);
+    if (n < 0 || n >= PATH_BYTES)
+        path[0] = '\0'; /* opens nothing */
 }
 
 /* Adds the bridges that `chain` leads through and that the list lacks. */
