@@ -149,7 +149,7 @@ static void link_edge(struct out *o, const struct rig_topology *t, int i)
             rig_fact_has(f->max_speed) && rig_fact_has(f->max_width) &&
             f->link_speed.value * f->link_width.value < f->max_speed.value * f->max_width.value;
         out_format(o, " [label=\" %g GT/s x%u%s\", penwidth=%g]", (double)f->link_speed.value / 10,
-                   (unsigned)f->link_width.value, slow ? " (less than it could)" : "",
+                   (unsigned)f->link_width.value, slow ? " (could be more)" : "",
                    f->link_width.value >= 16  ? 3.0
                    : f->link_width.value >= 8 ? 2.0
                                               : 1.0);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OUT_BLOCK ((size_t)256 * 1024)
+#define OUT_BLOCK ((size_t)64 * 1024)
 
 void out_start(struct out *o, int fd)
 {

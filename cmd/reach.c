@@ -192,8 +192,9 @@ void reach_rules_text(struct view *view, const struct reach_question *q)
 {
     out_format(view->out, "rules of Linux %s", rig_rules_name(q->rules));
     if (q->rules_from && *q->rules_from) {
-        out_text(view->out, ": ");
+        out_text(view->out, " (");
         out_escaped(view->out, q->rules_from);
+        out_text(view->out, ")");
     }
     out_text(view->out, "\n");
 }
@@ -212,7 +213,7 @@ static void decision_text(struct view *view, const json_t *pair)
 static void each_change(struct visit *v, const json_t *pair)
 {
     struct out *o = v->view->out;
-    out_format(o, "%s -> %s: ", member_text(pair, "from"), member_text(pair, "to"));
+    reach_names_text(v->view, v->q, pair);
     decision_text(v->view, json_object_get(pair, "before"));
     out_text(o, " => ");
     decision_text(v->view, pair);

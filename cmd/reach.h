@@ -25,6 +25,9 @@ json_t *reach_pair_json(struct reply *reply, const struct rig_topology *t,
 void reach_pair_text(struct view *view, const struct reach_question *q, const json_t *pair,
                      bool why);
 
+/* reach_names_text prints "gpu0 (0000:03:00.0) -> gpu1 (0000:04:00.0): ". */
+void reach_names_text(struct view *view, const struct reach_question *q, const json_t *pair);
+
 /* reach_matrix_text prints the table of all pairs, its legend and the distinct reasons. */
 enum rig_status reach_matrix_text(struct view *view, const struct reach_question *q,
                                   struct rig_error *err);

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define EDGES_MAX 12
+/* more GPUs than this are no table that one could read */
+#define GROUPED_MAX 64
 
 static const char *const palette[] = {"#a5d6a7", "#90caf9", "#ffcc80", "#ce93d8",
                                       "#80deea", "#e6ee9c", "#f48fb1", "#bcaaa4"};
@@ -20,17 +22,45 @@ struct groups {
     int count;
 };
 
-static void place_text(struct out *o, const struct rig_topology *t, const struct rig_reach *reach)
+static void redirecting_text(struct out *o, const struct rig_topology *t,
+                             const struct rig_p2pdma *p)
 {
     char text[RIG_BDF_MAX];
+    for (int i = 0; i < p->redirecting_count && i < 4; i++)
+        out_format(o, "\\n%s",
+                   rig_bdf_format(rig_topology_function(t, p->redirecting[i])->bdf, text));
+}
+
+static void hosts_text(struct out *o, const struct rig_topology *t, const struct rig_p2pdma *p)
+{
+    int count = p->bridge[0].host_bridge == p->bridge[1].host_bridge ? 1 : 2;
+    for (int i = 0; i < count; i++) {
+        const struct rig_bridge_answer *b = &p->bridge[i];
+        if (b->host_bridge < 0 || b->listed == RIG_LISTED_ANY)
+            continue;
+        const struct rig_host_bridge *host = rig_topology_host_bridge(t, b->host_bridge);
+        out_format(o, "\\nat %04x:%02x", (unsigned)host->domain, host->bus);
+    }
+}
+
+/* Where a pair is blocked: the gate, and the ports or host bridges at fault. */
+static void place_text(struct out *o, const struct rig_topology *t, const struct rig_reach *reach)
+{
     if (reach->gate < 0)
         return;
     out_text(o, rig_gate_name((enum rig_gate_token)reach->gate));
-    if (reach->gate == RIG_GATE_ACS_REDIRECT || reach->p2pdma.redirecting_count > 0)
-        for (int i = 0; i < reach->p2pdma.redirecting_count && i < 4; i++)
-            out_format(
-                o, "\\n%s",
-                rig_bdf_format(rig_topology_function(t, reach->p2pdma.redirecting[i])->bdf, text));
+    switch (reach->gate) {
+    case RIG_GATE_ACS_REDIRECT:
+        redirecting_text(o, t, &reach->p2pdma);
+        break;
+    case RIG_GATE_BRIDGE_UNLISTED:
+    case RIG_GATE_BRIDGE_SAME_ONLY:
+    case RIG_GATE_NO_REPRESENTATIVE:
+        hosts_text(o, t, &reach->p2pdma);
+        break;
+    default:
+        break;
+    }
 }
 
 static const char *edge_style(enum rig_answer answer)
@@ -153,10 +183,23 @@ static void members_text(struct out *o, const struct reach_question *q, const st
     }
 }
 
+/* What keeps requests of `from` from `to`: a gate's name, or nothing. */
+static void gate_text(struct out *o, const struct reach_question *q, int from, int to)
+{
+    struct rig_reach reach;
+    struct rig_error ignored = {.status = RIG_OK};
+    if (rig_reach_pair(q->t, q->rules, from, to, &reach, &ignored) != RIG_OK)
+        return;
+    if (reach.gate >= 0)
+        out_format(o, "<br/><font point-size=\"8\">%s</font>",
+                   rig_gate_name((enum rig_gate_token)reach.gate));
+    rig_reach_free(&reach);
+}
+
 static void table_cell_text(struct out *o, const struct reach_question *q,
                             struct rig_reach_table *table, int from, const int *to, int count)
 {
-    int yes = 0, no = 0, total = 0;
+    int yes = 0, no = 0, total = 0, blocked = -1;
     for (int k = 0; k < count; k++) {
         if (to[k] == from)
             continue;
@@ -164,14 +207,15 @@ static void table_cell_text(struct out *o, const struct reach_question *q,
         total++;
         yes += answer == RIG_ANSWER_YES;
         no += answer == RIG_ANSWER_NO;
+        if (answer != RIG_ANSWER_YES && blocked < 0)
+            blocked = to[k];
     }
-    (void)q;
     const char *word = total == 0 ? "-" : yes == total ? "yes" : no == total ? "no" : "?";
-    out_format(o, "<td bgcolor=\"%s\">%s</td>",
-               *word == 'y'   ? "#c8e6c9"
-               : *word == 'n' ? "#ffcdd2"
-                              : "#fff3e0",
-               word);
+    const char *fill = *word == 'y' ? "#c8e6c9" : *word == 'n' ? "#ffcdd2" : "#fff3e0";
+    out_format(o, "<td bgcolor=\"%s\">%s", total == 0 ? "white" : fill, word);
+    if (blocked >= 0)
+        gate_text(o, q, from, blocked);
+    out_text(o, "</td>");
 }
 
 static int group_members(const struct reach_question *q, const struct groups *g, int group,
@@ -214,6 +258,12 @@ static void group_table(struct out *o, const struct reach_question *q,
         out_text(o, "</tr>\n");
     }
     out_text(o, "  </table>>]\n");
+    /* the table stands below the tree */
+    for (int k = 0; k < q->to_count; k++) {
+        out_text(o, "  ");
+        graph_node(o, q->t, q->to[k]);
+        out_text(o, " -> table [style=invis]\n");
+    }
 }
 
 static enum rig_status grouped(struct out *o, const struct reach_question *q, struct rig_error *err)
@@ -249,8 +299,12 @@ enum rig_status reach_graph(struct out *o, const struct reach_question *q, struc
         status = graph_tree(o, q->t, q->rules, NULL, err);
         if (status == RIG_OK)
             status = pair_edges(o, q, err);
-    } else {
+    } else if (q->to_count <= GROUPED_MAX && q->from_count <= 4 * GROUPED_MAX) {
         status = grouped(o, q, err);
+    } else {
+        status = graph_tree(o, q->t, q->rules, NULL, err);
+        out_format(o, "  many [shape=note, label=\"%ld pairs: too many to draw\"]\n",
+                   (long)q->from_count * q->to_count);
     }
     graph_end(o);
     return status;

@@ -217,12 +217,17 @@ static void name_text(struct view *view, const struct rig_topology *t, const cha
         out_text(view->out, bdf);
 }
 
-static void first_line(struct view *view, const struct rig_topology *t, const json_t *pair)
+void reach_names_text(struct view *view, const struct reach_question *q, const json_t *pair)
 {
-    name_text(view, t, member_text(pair, "from"));
+    name_text(view, q->t, member_text(pair, "from"));
     out_text(view->out, " -> ");
-    name_text(view, t, member_text(pair, "to"));
+    name_text(view, q->t, member_text(pair, "to"));
     out_text(view->out, ": ");
+}
+
+static void first_line(struct view *view, const struct reach_question *q, const json_t *pair)
+{
+    reach_names_text(view, q, pair);
     const char *answer = member_text(pair, "answer");
     view_colored(view, answer_color(answer), answer);
     const char *possibilities = member_text(pair, "possibilities");
@@ -243,7 +248,7 @@ static void closed_gate(struct view *view, const json_t *pair)
         if (!*token || strcmp(member_text(gate, "gate"), token) != 0)
             continue;
         out_text(view->out, "  ");
-        view_colored(view, COLOR_BAD, token);
+        view_colored(view, answer_color(member_text(pair, "answer")), token);
         out_text(view->out, ": ");
         out_escaped(view->out, member_text(gate, "why"));
         out_text(view->out, "\n");
@@ -392,7 +397,7 @@ void reach_pair_text(struct view *view, const struct reach_question *q, const js
                      bool why)
 {
     const json_t *p2pdma = json_object_get(pair, "p2pdma");
-    first_line(view, q->t, pair);
+    first_line(view, q, pair);
     closed_gate(view, pair);
     const char *hint = member_text(pair, "hint");
     if (*hint) {

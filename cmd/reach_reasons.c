@@ -10,13 +10,18 @@
 #define EVERY_PAIR_MAX 4096L
 #define SAMPLES_MAX 4096L
 #define REASONS_MAX 24
+#define PORTS_MAX 64
 #define NOTES_MAX 256
 
+/* Pairs that share a reason. Those under one common bridge whose path is redirected are one, and
+   `port` gathers the functions that redirect; elsewhere `ports` is 0. */
 struct reason {
     enum rig_gate_token gate;
     enum rig_answer answer;
     char why[512];
     int from, to; /* the first such pair */
+    int common;
+    int port[PORTS_MAX], ports;
     long pairs;
 };
 
@@ -54,32 +59,59 @@ static const struct rig_gate *deciding_gate(const struct rig_reach *reach)
     return NULL;
 }
 
+static bool redirected(const struct rig_reach *reach)
+{
+    return reach->answer == RIG_ANSWER_NO && reach->gate == (int)RIG_GATE_ACS_REDIRECT;
+}
+
+static void keep_ports(struct reason *reason, const struct rig_p2pdma *p)
+{
+    for (int i = 0; i < p->redirecting_count; i++) {
+        int k = 0;
+        while (k < reason->ports && reason->port[k] != p->redirecting[i])
+            k++;
+        if (k == reason->ports && k < PORTS_MAX)
+            reason->port[reason->ports++] = p->redirecting[i];
+    }
+}
+
+static bool same_reason(const struct reason *known, const struct rig_reach *reach,
+                        enum rig_gate_token gate, const char *why)
+{
+    if (known->gate != gate || known->answer != reach->answer)
+        return false;
+    if (redirected(reach))
+        return known->common == reach->p2pdma.common;
+    /* what leaves a pair open names the pair's functions: one example does */
+    return reach->answer == RIG_ANSWER_UNKNOWN || strcmp(known->why, why) == 0;
+}
+
 static void keep_reason(struct reasons *r, const struct rig_reach *reach)
 {
     const struct rig_gate *gate = deciding_gate(reach);
     if (!gate)
         return;
     const char *why = *reach->possibilities ? reach->possibilities : gate->why;
-    for (int i = 0; i < r->count; i++) {
-        struct reason *known = &r->reason[i];
-        bool same = known->gate == gate->gate && known->answer == reach->answer;
-        /* what leaves a pair open names the pair's functions: one example does */
-        if (same && (reach->answer == RIG_ANSWER_UNKNOWN || strcmp(known->why, why) == 0)) {
-            known->pairs++;
-            return;
-        }
-    }
-    if (r->count == REASONS_MAX) {
+    int i = 0;
+    while (i < r->count && !same_reason(&r->reason[i], reach, gate->gate, why))
+        i++;
+    if (i == REASONS_MAX) {
         r->more++;
         return;
     }
-    struct reason *fresh = &r->reason[r->count++];
-    *fresh = (struct reason){.gate = gate->gate,
-                             .answer = reach->answer,
-                             .from = reach->from,
-                             .to = reach->to,
-                             .pairs = 1};
-    snprintf(fresh->why, sizeof fresh->why, "%s", why);
+    struct reason *reason = &r->reason[i];
+    if (i == r->count) {
+        r->count++;
+        *reason = (struct reason){.gate = gate->gate,
+                                  .answer = reach->answer,
+                                  .from = reach->from,
+                                  .to = reach->to,
+                                  .common = reach->p2pdma.common};
+        snprintf(reason->why, sizeof reason->why, "%s", why);
+    }
+    reason->pairs++;
+    if (redirected(reach))
+        keep_ports(reason, &reach->p2pdma);
 }
 
 static enum rig_status ask(struct reasons *r, int from, int to, struct rig_error *err)
@@ -131,6 +163,19 @@ static enum rig_status ask_some(struct reasons *r, struct rig_reach_table *table
 
 /* ---- printing */
 
+static void print_ports(struct view *view, const struct reasons *r, const struct reason *reason)
+{
+    char text[RIG_BDF_MAX];
+    struct out *o = view->out;
+    out_text(o, "these send peer requests up to the root complex by ACS:");
+    for (int i = 0; i < reason->ports; i++) {
+        const struct rig_function *f = rig_topology_function(r->q->t, reason->port[i]);
+        out_format(o, "%s %s", i ? "," : "", rig_bdf_format(f->bdf, text));
+        if (rig_fact_has(f->acs_control))
+            out_format(o, " 0x%04x", (unsigned)f->acs_control.value);
+    }
+}
+
 static void print_reason(struct view *view, const struct reasons *r, const struct reason *reason)
 {
     char from[RIG_BDF_MAX], to[RIG_BDF_MAX];
@@ -145,7 +190,10 @@ static void print_reason(struct view *view, const struct reasons *r, const struc
     else if (reason->pairs > 1)
         out_format(o, " and %ld more", reason->pairs - 1);
     out_text(o, ": ");
-    out_escaped(o, reason->why);
+    if (reason->ports > 0 && reason->pairs > 1)
+        print_ports(view, r, reason);
+    else
+        out_escaped(o, reason->why);
     out_text(o, "\n");
 }
 
