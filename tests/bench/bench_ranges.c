@@ -1,0 +1,408 @@
+/* bench_ranges: plays traces of allocations against the range allocator and, in the same run,
+   against a segregated fit (ref_segfit.c), and prints the ratios.
+
+     bench_ranges [-r ROUNDS] TRACE...
+
+   A trace is a file of tracegen, named KIND.trace. For each it prints
+   bulk     CPU ns a call of ours and of the segregated fit, the least of ROUNDS (7) interleaved
+            rounds each, and their ratio
+   tail     the 99.9th percentile over the median of single calls, alloc and free, by the time-stamp
+            counter, the least of three plays
+   packing  live bytes over capacity when the first request fails, and at the peak, one block a
+   request several  the same where a request may be answered by several ranges, the median number of
+   ranges a request gets once 0.9 of the memory is out, and the requests refused while there were
+            bytes enough (must be 0)
+   bytes    of heap a live block, at the last power of two of live blocks
+   same     whether a second play, and one that goes on from a reload of the blocks at half time,
+   gives the same addresses and at the end the ratios between traces of different size. It ends with
+   status 1 where an answer is wrong; how fast is fast enough is the reader's to say. */
+#include "adapter.h"
+#include "trace.h"
+#include "base/ranges.h"
+
+#include <malloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <x86intrin.h>
+
+struct slot {
+    uint64_t address;
+    uint64_t size;
+    uint64_t token;
+    bool out;
+};
+
+struct trace {
+    struct trace_head head;
+    struct trace_op *op;
+    struct slot *slot;
+};
+
+/* What one play of a trace tells. */
+struct play {
+    double ns;    /* a call */
+    double first; /* of the capacity, at the first failure; 0 without one */
+    double peak;  /* of the capacity */
+    double bytes; /* of heap a block */
+    uint64_t fails;
+    uint64_t wrong;      /* failures with enough bytes free */
+    uint64_t digest;     /* of all addresses given */
+    uint32_t tail[2][2]; /* of alloc and free: ticks of the median and of the 99.9th percentile */
+    size_t ranges;       /* the median a request past 0.9 */
+};
+
+static void die(const char *what)
+{
+    fprintf(stderr, "bench_ranges: %s\n", what);
+    exit(1);
+}
+
+static uint64_t cpu_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t tick(void)
+{
+    unsigned aux;
+    uint64_t t = __rdtscp(&aux);
+    _mm_lfence();
+    return t;
+}
+
+static size_t heap(void)
+{
+    struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+}
+
+/* ---------- our adapters */
+
+static void *ours_create(uint64_t size, uint32_t max)
+{
+    struct rig_ranges *r;
+    (void)max;
+    if (rig_ranges_make(0, size, 4096, &r, NULL) != RIG_OK)
+        die("no allocator");
+    return r;
+}
+
+static bool ours_alloc(void *a, uint64_t size, uint64_t align, uint64_t *address, uint64_t *token)
+{
+    struct rig_ranges_want want = {.bytes = size, .align = align};
+    (void)token;
+    return rig_ranges_take(a, &want, address, NULL) == RIG_OK;
+}
+
+static void ours_release(void *a, uint64_t address, uint64_t size, uint64_t token)
+{
+    (void)token;
+    if (rig_ranges_give(a, address, size, NULL) != RIG_OK)
+        die("a block was not known");
+}
+
+static void ours_destroy(void *a)
+{
+    rig_ranges_drop(a);
+}
+
+static const struct adapter ours = {"rigmem", ours_create, ours_alloc, ours_release, ours_destroy};
+
+/* The token of several ranges is the array of them, closed by one of no bytes. */
+static bool several_alloc(void *a, uint64_t size, uint64_t align, uint64_t *address,
+                          uint64_t *token)
+{
+    struct rig_range *v;
+    size_t n;
+    if (rig_ranges_take_several(a, size, align, &v, &n, NULL) != RIG_OK)
+        return false;
+    struct rig_range *closed = realloc(v, (n + 1) * sizeof *v);
+    if (!closed)
+        die("out of memory");
+    closed[n] = (struct rig_range){0};
+    *address = closed[0].address;
+    *token = (uint64_t)(uintptr_t)closed;
+    return true;
+}
+
+static struct rig_range *several_ranges(uint64_t token)
+{
+    return (struct rig_range *)(uintptr_t)token; // NOLINT(performance-no-int-to-ptr)
+}
+
+static void several_release(void *a, uint64_t address, uint64_t size, uint64_t token)
+{
+    (void)address;
+    struct rig_range *v = several_ranges(token);
+    for (; v->bytes; size -= v++->bytes)
+        ours_release(a, v->address, v->bytes, 0);
+    if (size)
+        die("several ranges of other size");
+    free(several_ranges(token));
+}
+
+static const struct adapter several = {"several", ours_create, several_alloc, several_release,
+                                       ours_destroy};
+
+/* ---------- playing */
+
+static struct trace read_trace(const char *path)
+{
+    struct trace t;
+    FILE *f = fopen(path, "rb");
+    if (!f || fread(&t.head, sizeof t.head, 1, f) != 1 || t.head.magic != TRACE_MAGIC)
+        die("no trace");
+    t.op = malloc(t.head.ops * sizeof *t.op);
+    t.slot = calloc(t.head.ids, sizeof *t.slot);
+    if (!t.op || !t.slot || fread(t.op, sizeof *t.op, t.head.ops, f) != t.head.ops)
+        die("the trace is cut short");
+    fclose(f);
+    return t;
+}
+
+static uint32_t most_live(const struct trace *t)
+{
+    uint32_t now = 0, most = 0;
+    for (uint64_t k = 0; k < t->head.ops; k++) {
+        now += t->op[k].op == TRACE_ALLOC ? 1U : -1U;
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+/* CPU ns a call, nothing else measured. */
+static double play_bulk(struct trace *t, const struct adapter *ad)
+{
+    memset(t->slot, 0, t->head.ids * sizeof *t->slot);
+    void *a = ad->create(t->head.capacity, most_live(t));
+    uint64_t start = cpu_now(), calls = 0;
+    for (uint64_t k = 0; k < t->head.ops; k++) {
+        struct slot *s = &t->slot[t->op[k].id];
+        if (t->op[k].op == TRACE_ALLOC) {
+            s->size = t->op[k].size;
+            s->out =
+                ad->alloc(a, s->size, UINT64_C(1) << t->op[k].align_log2, &s->address, &s->token);
+            calls++;
+        } else if (s->out) {
+            ad->release(a, s->address, s->size, s->token);
+            s->out = false;
+            calls++;
+        }
+    }
+    double ns = (double)(cpu_now() - start) / (double)calls;
+    ad->destroy(a);
+    return ns;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void quantiles(uint32_t *v, size_t n, uint32_t cost, uint32_t out[2])
+{
+    if (!n)
+        return;
+    qsort(v, n, sizeof *v, compare);
+    uint32_t middle = v[n / 2], high = v[(size_t)((double)n * 0.999)];
+    out[0] = middle > cost ? middle - cost : 1;
+    out[1] = high > cost ? high - cost : 1;
+}
+
+static uint32_t tick_cost(void)
+{
+    uint32_t c[1001];
+    for (int k = 0; k < 1001; k++) {
+        uint64_t x = tick();
+        c[k] = (uint32_t)(tick() - x);
+    }
+    qsort(c, 1001, sizeof *c, compare);
+    return c[500];
+}
+
+/* Makes the allocator again from the blocks that are out. */
+static void *reload(const struct trace *t, void *a)
+{
+    rig_ranges_drop(a);
+    a = ours_create(t->head.capacity, 0);
+    for (uint64_t i = t->head.ids; i-- > 0;)
+        if (t->slot[i].out &&
+            rig_ranges_take_at(a, t->slot[i].address, t->slot[i].size, NULL) != RIG_OK)
+            die("a block cannot be taken again");
+    return a;
+}
+
+/* What play_each has at hand while it plays. */
+struct tally {
+    uint32_t *ticks[2];
+    uint32_t *ranges;
+    size_t calls[2];
+    size_t many;
+    uint64_t live;
+    uint32_t blocks;
+    uint32_t most;
+    size_t heap;
+};
+
+static void count_alloc(const struct trace *t, const struct adapter *ad, const struct slot *s,
+                        struct tally *y, struct play *p)
+{
+    if (!s->out) {
+        if (!p->fails++)
+            p->first = (double)y->live / (double)t->head.capacity;
+        p->wrong += s->size <= t->head.capacity - y->live;
+        return;
+    }
+    y->live += s->size;
+    p->digest = (p->digest ^ s->address) * UINT64_C(0x9e3779b97f4a7c15) + (p->digest >> 29);
+    double load = (double)y->live / (double)t->head.capacity;
+    p->peak = load > p->peak ? load : p->peak;
+    if (++y->blocks > y->most) {
+        y->most = y->blocks;
+        if ((y->most & (y->most - 1)) == 0)
+            p->bytes = (double)(heap() - y->heap) / y->most;
+    }
+    if (ad == &several && load > 0.9) {
+        uint32_t n = 0;
+        for (const struct rig_range *v = several_ranges(s->token); v[n].bytes;)
+            n++;
+        y->ranges[y->many++] = n;
+    }
+}
+
+/* One play that watches each call. At call number reload_at our allocator is made again. */
+static struct play play_each(struct trace *t, const struct adapter *ad, uint64_t reload_at)
+{
+    struct play p = {0};
+    struct tally y = {0};
+    for (int i = 0; i < 2; i++)
+        y.ticks[i] = malloc(t->head.ops * sizeof *y.ticks[i]);
+    y.ranges = malloc(t->head.ops * sizeof *y.ranges);
+    if (!y.ticks[0] || !y.ticks[1] || !y.ranges)
+        die("out of memory");
+    memset(t->slot, 0, t->head.ids * sizeof *t->slot);
+    uint32_t cost = tick_cost();
+    y.heap = heap();
+    void *a = ad->create(t->head.capacity, most_live(t));
+    for (uint64_t k = 0; k < t->head.ops; k++) {
+        struct slot *s = &t->slot[t->op[k].id];
+        if (k == reload_at)
+            a = reload(t, a);
+        if (t->op[k].op == TRACE_ALLOC) {
+            s->size = t->op[k].size;
+            uint64_t x = tick();
+            s->out =
+                ad->alloc(a, s->size, UINT64_C(1) << t->op[k].align_log2, &s->address, &s->token);
+            y.ticks[0][y.calls[0]++] = (uint32_t)(tick() - x);
+            count_alloc(t, ad, s, &y, &p);
+        } else if (s->out) {
+            uint64_t x = tick();
+            ad->release(a, s->address, s->size, s->token);
+            y.ticks[1][y.calls[1]++] = (uint32_t)(tick() - x);
+            s->out = false;
+            y.live -= s->size;
+            y.blocks--;
+        }
+    }
+    for (uint64_t i = 0; ad == &several && i < t->head.ids; i++)
+        if (t->slot[i].out)
+            ad->release(a, t->slot[i].address, t->slot[i].size, t->slot[i].token);
+    ad->destroy(a);
+    for (int i = 0; i < 2; i++) {
+        quantiles(y.ticks[i], y.calls[i], cost, p.tail[i]);
+        free(y.ticks[i]);
+    }
+    if (y.many) {
+        qsort(y.ranges, y.many, sizeof *y.ranges, compare);
+        p.ranges = y.ranges[y.many / 2];
+    }
+    free(y.ranges);
+    return p;
+}
+
+/* ---------- reporting */
+
+static double tail_of(const uint32_t tail[2])
+{
+    return tail[0] ? (double)tail[1] / tail[0] : 0;
+}
+
+/* Prints a trace's lines. The result is false where an answer was wrong. */
+static bool report(const char *name, struct trace *t, int rounds, double *out_ns)
+{
+    double ns = 1e99, ref = 1e99;
+    for (int i = 0; i < rounds; i++) {
+        double x = play_bulk(t, &ours), y = play_bulk(t, &adapter_segfit);
+        ns = x < ns ? x : ns;
+        ref = y < ref ? y : ref;
+    }
+    struct play one = play_each(t, &ours, UINT64_MAX);
+    double tail[2] = {tail_of(one.tail[0]), tail_of(one.tail[1])};
+    bool same = true;
+    for (int i = 0; i < 2; i++) {
+        struct play again = play_each(t, &ours, i ? t->head.ops / 2 : UINT64_MAX);
+        same = same && again.digest == one.digest && again.fails == one.fails;
+        for (int k = 0; k < 2 && !i; k++)
+            tail[k] = tail_of(again.tail[k]) < tail[k] ? tail_of(again.tail[k]) : tail[k];
+    }
+    struct play many = play_each(t, &several, UINT64_MAX);
+    printf("%-12s bulk %.1f / %.1f = %.2f   tail %.1f, %.1f   packing %.4f, %.4f   several %.4f, "
+           "%.4f, ranges %zu, wrong %llu   bytes %.1f   same %s\n",
+           name, ns, ref, ns / ref, tail[0], tail[1], one.first, one.peak, many.first, many.peak,
+           many.ranges, (unsigned long long)many.wrong, one.bytes, same ? "yes" : "NO");
+    fflush(stdout);
+    *out_ns = ns;
+    return same && !many.wrong;
+}
+
+static void compare_traces(const char *const *name, const double *ns, int n, const char *large,
+                           const char *small)
+{
+    double a = 0, b = 0;
+    for (int i = 0; i < n; i++) {
+        a = strcmp(name[i], large) == 0 ? ns[i] : a;
+        b = strcmp(name[i], small) == 0 ? ns[i] : b;
+    }
+    if (a > 0 && b > 0)
+        printf("%s over %s: %.2f\n", large, small, a / b);
+}
+
+int main(int argc, char **argv)
+{
+    enum { TRACES_MOST = 16 };
+    const char *name[TRACES_MOST] = {NULL};
+    double ns[TRACES_MOST] = {0};
+    int rounds = 7, n = 0, i = 1;
+    bool right = true;
+    if (argc > 2 && strcmp(argv[1], "-r") == 0) {
+        rounds = (int)strtol(argv[2], NULL, 10);
+        i = 3;
+    }
+    cpu_set_t cpu;
+    CPU_ZERO(&cpu);
+    CPU_SET((unsigned)sched_getcpu(), &cpu);
+    sched_setaffinity(0, sizeof cpu, &cpu);
+    for (; i < argc && n < TRACES_MOST; i++, n++) {
+        struct trace t = read_trace(argv[i]);
+        const char *slash = strrchr(argv[i], '/');
+        char *base = strdup(slash ? slash + 1 : argv[i]);
+        if (!base)
+            die("out of memory");
+        base[strcspn(base, ".")] = 0;
+        name[n] = base;
+        right = report(base, &t, rounds, &ns[n]) && right;
+        free(t.op);
+        free(t.slot);
+    }
+    compare_traces(name, ns, n, "ml100k", "ml");
+    compare_traces(name, ns, n, "small", "small10k");
+    while (n--)
+        free((void *)(uintptr_t)name[n]);
+    return right ? 0 : 1;
+}
