@@ -38,7 +38,6 @@ enum rig_status rig_ranges_make_from(rig_ranges_source *source, uint64_t base, u
         rig_ranges_drop(r);
         return rig_fail_memory(err);
     }
-    rig_edges_add(&r->edges, 0, true);
     rig_holes_add(&r->holes, 0, r->units);
     *out_ranges = r;
     return RIG_OK;

@@ -60,7 +60,10 @@ bool rig_edges_make(struct rig_edges *e, uint64_t units, rig_ranges_source *sour
     if (!rig_bits_make(&e->used, chunks, source))
         return false;
     e->chunk = source(chunks, sizeof *e->chunk);
-    return e->chunk && rig_edges_reserve(e, 0, units);
+    if (!e->chunk || !rig_edges_reserve(e, 0, units))
+        return false;
+    rig_edges_add(e, 0, true);
+    return true;
 }
 
 void rig_edges_drop(struct rig_edges *e)

@@ -102,6 +102,7 @@ struct rig_edge {
     uint32_t slot; /* its place in the chunk; meaningless at the end */
 };
 
+/* rig_edges_make makes one hole of all units. rig_edges_drop frees what either outcome left. */
 bool rig_edges_make(struct rig_edges *e, uint64_t units, rig_ranges_source *source);
 void rig_edges_drop(struct rig_edges *e);
 
@@ -153,6 +154,7 @@ struct rig_holes {
     rig_ranges_source *source;
 };
 
+/* rig_holes_make makes no hole yet. rig_holes_drop frees what either outcome left. */
 bool rig_holes_make(struct rig_holes *h, uint64_t units, rig_ranges_source *source);
 void rig_holes_drop(struct rig_holes *h);
 
