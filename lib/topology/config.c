@@ -21,6 +21,7 @@ static const char short_extended[] =
 static const char all_ones[] = "its configuration space reads all ones";
 static const char no_sizes[] = "configuration space does not hold the sizes of BARs";
 static const char same_address[] = "its bus address, as host bridges that shift nothing have it";
+static const char no_address[] = "its register holds no address";
 static const char virtual_bars[] = "a virtual function's BARs are placed by its physical function";
 
 static bool holds(struct space s, size_t offset, size_t bytes)
@@ -110,7 +111,7 @@ static void decode_bars(struct rig_function *f, struct space s, int count)
         }
         bar->flags = fact_known(flags);
         bar->bus = address ? fact_known(address) : fact_absent();
-        bar->cpu = address ? fact_assumed(address, same_address) : fact_absent();
+        bar->cpu = address ? fact_assumed(address, same_address) : fact_unknown(no_address);
         bar->size = fact_unknown(no_sizes);
     }
 }
@@ -322,7 +323,8 @@ static void decode_extended(struct rig_function *f, struct space s, size_t cap, 
 }
 
 /* Walks the extended capability list. All facts it may hold were made absent before; what lies
-   behind the end of a short space becomes unknown. */
+   behind the end of a short space becomes unknown. A function that is not PCI Express has no such
+   list, whatever its space shows there: then it is walked for what is odd alone. */
 static void walk_extended(struct rig_topology *t, struct rig_function *f, struct space s)
 {
     uint8_t seen[4096 / 4 / 8] = {0};
@@ -338,13 +340,15 @@ static void walk_extended(struct rig_topology *t, struct rig_function *f, struct
         if (!holds(s, at, 4)) {
             topology_warn(t, "%s: the dump ends at %03zx, before its extended capabilities do",
                           rig_bdf_format(f->bdf, text), s.bytes);
-            unknown_where_absent(f);
+            if (rig_fact_has(f->pcie_type))
+                unknown_where_absent(f);
             return;
         }
         uint32_t head = long_at(s, at);
         if (head == 0 || head == UINT32_MAX)
             return;
-        decode_extended(f, s, at, head & 0xffff);
+        if (rig_fact_has(f->pcie_type))
+            decode_extended(f, s, at, head & 0xffff);
         at = head >> 20 & 0xffcu;
     }
 }
@@ -365,7 +369,7 @@ static void decode_capabilities(struct rig_topology *t, struct rig_function *f, 
         absent_extended(f);
     else
         unknown_extended(f, short_extended);
-    if (rig_fact_has(f->pcie_type) && s.bytes > CONVENTIONAL_BYTES)
+    if (s.bytes > CONVENTIONAL_BYTES)
         walk_extended(t, f, s);
 }
 

@@ -3,20 +3,72 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reader of one text. A block is what stands between one function's header line and whatever
-   ends it: the next header, or the end. While none is open, lines belong to no function. */
+/* A line that is held back until it is known whether the next one continues it, as mailers cut
+   long lines. `text` is a copy, which grows by what continues it. */
+struct pending {
+    enum {
+        PENDING_NONE,
+        PENDING_HEADER,
+        PENDING_DETAIL,
+        PENDING_TREE,
+    } kind;
+    struct lspci_line line; /* its text is in `room` */
+    char *room;
+    size_t room_size;
+    size_t width; /* of its last piece */
+};
+
+/* The reader of one text. While `open`, a block is read; while `accepts`, lines that look like it
+   still belong to it: a blank line ends that, except in a text that has one after every line. */
 struct reader {
     const char *name;
     struct rig_topology *t;
     struct lspci_source source;
     struct lspci_records records;
-    bool open;
-    size_t header_line;
-    struct node node; /* what the open block's text says */
+    struct lspci_tree *tree;
+    struct pending pending;
+    bool open, accepts;
+    bool spaced; /* a blank line follows the block's header */
+    bool flat;   /* the block's lines are not indented */
+    bool within_tree;
+    bool any_path; /* a place is told by a path (lspci -P) */
+    bool any_text; /* a block of text was read */
+    bool any_hex;
+    bool loose_details; /* lines of functions stand without their header */
+    bool no_iommu;      /* the text tells that the machine's IOMMU is off */
+    struct lspci_block block;
     struct lspci_hex hex;
 };
 
-static enum rig_status add_reading(struct reader *r, const struct node *reading, size_t line,
+/* ---- what was read of a function */
+
+static void note_block(struct lspci_record *record, const struct lspci_block *b)
+{
+    bool whole = b->details && b->whole && !b->cut;
+    bool list = b->no_list || b->capability != LSPCI_BEFORE_CAPABILITIES;
+    record->text |= b->details;
+    record->whole |= whole;
+    record->capabilities |= whole && list && !b->denied && !b->all_ones;
+    record->denied |= b->denied;
+    record->extended |= b->extended;
+    record->acs_listed |= b->acs_listed;
+    record->sriov_listed |= b->sriov_listed;
+    record->bus_numbers |= b->bus_numbers;
+    record->all_ones |= b->all_ones;
+    record->no_list |= b->no_list;
+}
+
+static bool has_bars(const struct node *node)
+{
+    for (int i = 0; i < RIG_BAR_COUNT; i++)
+        if (rig_fact_has(node->f.bar[i].flags))
+            return true;
+    return false;
+}
+
+/* Adds a reading; *out_record is its function's. */
+static enum rig_status add_reading(struct reader *r, struct node *reading, size_t line,
+                                   bool unnumbered, struct lspci_record **out_record,
                                    struct rig_error *err)
 {
     int index;
@@ -25,20 +77,34 @@ static enum rig_status add_reading(struct reader *r, const struct node *reading,
         lspci_record_find(&r->records, r->t, reading->f.bdf, &index, &is_new, err);
     if (status != RIG_OK)
         return status;
-    struct lspci_record *record = &r->records.record[index];
+    struct lspci_record *record = *out_record = &r->records.record[index];
+    struct node *node = &r->t->node[index];
     if (is_new) {
-        r->t->node[index] = *reading;
+        *node = *reading;
         record->line = line;
+        record->unnumbered = unnumbered;
         return RIG_OK;
     }
-    return lspci_merge(&r->t->node[index], (struct lspci_origin){r->name, record->line}, reading,
+    if (reading->place != PLACE_BY_BUSES) {
+        node->place = reading->place;
+        node->parent_bdf = reading->parent_bdf;
+    }
+    if (has_bars(reading)) {
+        if (unnumbered && !record->unnumbered)
+            lspci_number_bars(reading, node);
+        else if (!unnumbered && record->unnumbered)
+            lspci_number_bars(node, reading);
+        record->unnumbered = unnumbered && (record->unnumbered || !has_bars(node));
+    }
+    return lspci_merge(node, (struct lspci_origin){r->name, record->line}, reading,
                        (struct lspci_origin){r->name, line}, err);
 }
 
 static void empty_node(struct node *node, struct rig_bdf bdf)
 {
-    *node = (struct node){
-        .f = {.bdf = bdf, .parent = -1, .host_bridge = -1, .physical = -1, .memory_bar = -1}};
+    memset(node, 0, sizeof *node);
+    node->f.bdf = bdf;
+    node->f.parent = node->f.host_bridge = node->f.physical = node->f.memory_bar = -1;
 }
 
 static enum rig_status end_hex(struct reader *r, struct rig_error *err)
@@ -52,22 +118,110 @@ static enum rig_status end_hex(struct reader *r, struct rig_error *err)
         rig_hint(err, "lspci -x shows 64 bytes, -xxx 256, -xxxx all: " LSPCI_COMMAND);
         return RIG_BAD_INPUT;
     }
+    char text[RIG_BDF_MAX];
+    rig_bdf_format(r->block.node.f.bdf, text);
+    if (hex->bytes < hex->next)
+        topology_warn(r->t, "%s: the dump lacks the row at %02zx: what follows it is not used",
+                      text, hex->bytes);
+    else if (hex->bytes != 64 && hex->bytes != 128 && hex->bytes != 256 && hex->bytes != 4096)
+        topology_warn(r->t, "%s: the dump ends at %02zx: it is cut short", text, hex->bytes);
     struct node node;
-    empty_node(&node, r->node.f.bdf);
+    empty_node(&node, r->block.node.f.bdf);
     config_decode(r->t, &node, hex->at, hex->bytes);
-    size_t line = hex->first_line;
-    hex->bytes = hex->first_line = 0;
-    return add_reading(r, &node, line, err);
+    struct lspci_record *record;
+    enum rig_status status = add_reading(r, &node, hex->first_line, false, &record, err);
+    if (status == RIG_OK)
+        record->hex = r->any_hex = true;
+    hex->bytes = hex->next = hex->first_line = 0;
+    return status;
 }
 
 static enum rig_status end_block(struct reader *r, struct rig_error *err)
 {
     if (!r->open)
         return RIG_OK;
-    r->open = false;
-    enum rig_status status = add_reading(r, &r->node, r->header_line, err);
-    return status == RIG_OK ? end_hex(r, err) : status;
+    r->open = r->accepts = false;
+    r->any_text |= r->block.details;
+    struct lspci_record *record;
+    enum rig_status status =
+        add_reading(r, &r->block.node, r->block.line, r->block.unnumbered, &record, err);
+    if (status != RIG_OK)
+        return status;
+    note_block(record, &r->block);
+    return end_hex(r, err);
 }
+
+/* ---- places told by paths */
+
+/* A -P path leaves bus numbers out: each is the secondary bus of the bridge before it, whose block
+   came earlier, as lspci sorts by place. */
+static enum rig_status find_buses(struct reader *r, struct lspci_place *place, size_t line,
+                                  struct rig_error *err)
+{
+    for (unsigned i = 1; i < place->length; i++) {
+        int index;
+        bool is_new;
+        enum rig_status status =
+            lspci_record_find(&r->records, r->t, place->path[i - 1], &index, &is_new, err);
+        if (status != RIG_OK)
+            return status;
+        const struct rig_function *bridge = &r->t->node[index].f;
+        if (is_new || !rig_fact_has(bridge->secondary)) {
+            rig_fail_at(err, r->name, line, 0,
+                        "this path leaves bus numbers out, and the text does not tell them");
+            rig_hint(err, "lspci -PP prints them; better: " LSPCI_COMMAND);
+            return RIG_BAD_INPUT;
+        }
+        place->path[i].bus = (uint8_t)bridge->secondary.value;
+    }
+    return RIG_OK;
+}
+
+static enum rig_status place_by_path(struct reader *r, struct lspci_place *place,
+                                     const struct lspci_line *line, struct rig_error *err)
+{
+    enum rig_status status = RIG_OK;
+    if (place->without_buses)
+        status = find_buses(r, place, line->number, err);
+    struct node *node = &r->block.node;
+    node->f.bdf = place->path[place->length - 1];
+    if (status != RIG_OK || place->length == 1)
+        return status;
+    r->any_path = true;
+    node->place = PLACE_UNDER;
+    node->parent_bdf = place->path[place->length - 2];
+    return RIG_OK;
+}
+
+/* Bridges that only paths name are functions too; and where paths are printed, a place without one
+   is on a root bus. */
+static enum rig_status settle_paths(struct reader *r, struct rig_error *err)
+{
+    if (!r->any_path)
+        return RIG_OK;
+    for (int i = 0; i < r->t->count; i++) {
+        struct node *node = &r->t->node[i];
+        if (node->place != PLACE_UNDER) {
+            node->place = PLACE_ROOT;
+            node->parent_bdf = node->f.bdf;
+            continue;
+        }
+        int index;
+        bool is_new;
+        struct rig_bdf bridge = node->parent_bdf;
+        enum rig_status status = lspci_record_find(&r->records, r->t, bridge, &index, &is_new, err);
+        if (status != RIG_OK)
+            return status;
+        if (is_new) {
+            r->records.record[index].line = r->records.record[i].line;
+            r->t->node[index].place = PLACE_UNKNOWN;
+            r->t->node[index].f.header_type = fact_assumed(1, "a path names it as a bridge");
+        }
+    }
+    return RIG_OK;
+}
+
+/* ---- lines */
 
 static enum rig_status start_block(struct reader *r, const struct lspci_line *line,
                                    struct rig_error *err)
@@ -75,70 +229,322 @@ static enum rig_status start_block(struct reader *r, const struct lspci_line *li
     enum rig_status status = end_block(r, err);
     if (status != RIG_OK)
         return status;
+    memset(&r->block, 0, sizeof r->block);
+    empty_node(&r->block.node, (struct rig_bdf){.domain = 0});
     struct lspci_place place;
-    empty_node(&r->node, (struct rig_bdf){.domain = 0});
-    status = lspci_read_header(r->t, r->name, line, &place, &r->node, err);
+    status = lspci_read_header(r->t, r->name, line, &place, &r->block.node, err);
+    if (status == RIG_OK)
+        status = place_by_path(r, &place, line, err);
     if (status != RIG_OK)
         return status;
-    r->node.f.bdf = place.path[place.length - 1];
-    r->header_line = line->number;
-    r->open = true;
+    r->block.line = line->number;
+    r->block.indent = line->indent;
+    r->open = r->accepts = true;
+    r->spaced = r->flat = false;
     return RIG_OK;
+}
+
+static enum rig_status flush(struct reader *r, struct rig_error *err)
+{
+    int kind = r->pending.kind;
+    r->pending.kind = PENDING_NONE;
+    switch (kind) {
+    case PENDING_HEADER:
+        return start_block(r, &r->pending.line, err);
+    case PENDING_DETAIL:
+        return lspci_detail(r->t, r->name, &r->pending.line, &r->block, err);
+    case PENDING_TREE:
+        return lspci_tree_line(r->tree, r->t, r->name, &r->pending.line, err);
+    default:
+        return RIG_OK;
+    }
+}
+
+static bool add_text(struct pending *p, const char *text, size_t bytes)
+{
+    size_t used = p->line.length;
+    if (p->room_size - used < bytes + 1) {
+        size_t size = 2 * (used + bytes) + 256;
+        char *room = realloc(p->room, size);
+        if (!room)
+            return false;
+        p->room = room;
+        p->room_size = size;
+    }
+    memcpy(p->room + used, text, bytes);
+    p->line.text = p->room;
+    p->line.length += bytes;
+    return true;
+}
+
+static enum rig_status hold(struct reader *r, int kind, const struct lspci_line *line,
+                            struct rig_error *err)
+{
+    struct pending *p = &r->pending;
+    p->line = *line;
+    p->line.length = 0;
+    p->width = line->width;
+    if (!add_text(p, line->text, line->length))
+        return rig_fail_memory(err);
+    p->kind = kind == PENDING_HEADER   ? PENDING_HEADER
+              : kind == PENDING_DETAIL ? PENDING_DETAIL
+                                       : PENDING_TREE;
+    return RIG_OK;
+}
+
+/* The narrowest column at which mailers cut lines, less a little. */
+#define WRAP_WIDTH 60u
+
+/* True iff a mailer that cuts long lines may have cut this one off the pending one: it stands no
+   further in, and its first word would not have fitted there. */
+static bool continues(const struct reader *r, const struct lspci_line *line)
+{
+    const struct pending *p = &r->pending;
+    if (p->kind == PENDING_NONE || line->indent > p->line.indent)
+        return false;
+    size_t word = 0;
+    while (word < line->length && line->text[word] != ' ' && line->text[word] != '\t')
+        word++;
+    return p->width + 1 + word > WRAP_WIDTH;
+}
+
+static enum rig_status append(struct reader *r, const struct lspci_line *line,
+                              struct rig_error *err)
+{
+    r->pending.width = line->width;
+    if (!add_text(&r->pending, " ", 1) || !add_text(&r->pending, line->text, line->length))
+        return rig_fail_memory(err);
+    return RIG_OK;
+}
+
+static bool is_text(const struct lspci_line *line, const char *text)
+{
+    return line->length == strlen(text) && memcmp(line->text, text, line->length) == 0;
+}
+
+/* What people write where they left something out. */
+static bool is_elision(const struct lspci_line *line)
+{
+    static const char *const forms[] = {
+        "[...]", "...",          "[..]",           "(...)", "[snip]", "<snip>", "--8<--",
+        "[cut]", "\xe2\x80\xa6", "[\xe2\x80\xa6]", "<...>", "....",   "[....]"};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(forms); i++)
+        if (is_text(line, forms[i]))
+            return true;
+    return false;
+}
+
+static bool is_fence(const struct lspci_line *line)
+{
+    return line->length >= 3 &&
+           (memcmp(line->text, "```", 3) == 0 || memcmp(line->text, "~~~", 3) == 0);
+}
+
+/* A line that is a detail of the open block by its place and words. */
+static bool belongs(struct reader *r, const struct lspci_line *line)
+{
+    if (!r->accepts)
+        return false;
+    if (line->indent > r->block.indent)
+        return lspci_is_detail(line) || !continues(r, line);
+    bool known = lspci_is_detail(line);
+    r->flat |= known;
+    return known || (r->flat && !continues(r, line));
+}
+
+static enum rig_status take_blank(struct reader *r, struct rig_error *err)
+{
+    enum rig_status status = flush(r, err);
+    r->within_tree = false;
+    if (r->open && !r->block.details && r->hex.bytes == 0)
+        r->spaced = true;
+    if (!r->spaced)
+        r->accepts = false;
+    return status;
+}
+
+static enum rig_status take_tree(struct reader *r, const struct lspci_line *line,
+                                 struct rig_error *err)
+{
+    enum rig_status status = end_block(r, err);
+    if (status != RIG_OK)
+        return status;
+    if (!r->tree)
+        r->tree = lspci_tree_new();
+    if (!r->tree)
+        return rig_fail_memory(err);
+    r->within_tree = true;
+    return hold(r, PENDING_TREE, line, err);
+}
+
+static enum rig_status take_row(struct reader *r, const struct lspci_line *line,
+                                struct rig_error *err)
+{
+    if (r->open)
+        return lspci_hex_row(&r->hex, r->name, line, err);
+    rig_fail_at(err, r->name, line->number, line->column,
+                "a row of configuration space before any function");
+    rig_hint(err, "dump whole functions with: " LSPCI_COMMAND);
+    return RIG_BAD_INPUT;
+}
+
+/* What belongs to no function: the machine's facts, prompts, prose. */
+static enum rig_status take_other(struct reader *r, const struct lspci_line *line,
+                                  struct rig_error *err)
+{
+    struct lspci_text t = lspci_text_of(line);
+    r->within_tree = false;
+    r->accepts = false;
+    r->no_iommu |= is_text(line, "IOMMU: disabled"); /* as NVIDIA's gdscheck writes it */
+    r->loose_details |= lspci_skip(&t, "ACSCtl:") || lspci_skip(&t, "Capabilities: [");
+    return lspci_machine_line(r->t, r->name, line, err);
 }
 
 static enum rig_status take(struct reader *r, const struct lspci_line *line, struct rig_error *err)
 {
-    if (lspci_is_header(line, lspci_row_at(r->source.at, r->source.end)))
-        return start_block(r, line, err);
-    if (lspci_is_row(line)) {
-        if (r->open)
-            return lspci_hex_row(&r->hex, r->name, line, err);
-        return rig_fail_at(err, r->name, line->number, line->column,
-                           "a row of configuration space before any function");
+    if (line->length == 0)
+        return take_blank(r, err);
+    bool tree = lspci_is_tree(line, r->within_tree);
+    bool header = !tree && lspci_is_header(line, lspci_row_at(r->source.at, r->source.end));
+    bool row = !tree && !header && lspci_is_row(line);
+    bool elision = is_elision(line), fence = is_fence(line);
+    bool special = tree || header || row || elision || fence;
+    if (!special && !lspci_is_detail(line) && continues(r, line))
+        return append(r, line, err);
+    enum rig_status status = flush(r, err);
+    if (status != RIG_OK)
+        return status;
+    if (tree)
+        return take_tree(r, line, err);
+    if (header)
+        return hold(r, PENDING_HEADER, line, err);
+    if (row)
+        return take_row(r, line, err);
+    if (elision) {
+        r->block.cut |= r->accepts;
+        return RIG_OK;
     }
-    return RIG_OK;
+    if (fence)
+        return take_blank(r, err);
+    if (belongs(r, line))
+        return hold(r, PENDING_DETAIL, line, err);
+    return take_other(r, line, err);
 }
 
 static enum rig_status read_lines(struct reader *r, struct rig_error *err)
 {
     struct lspci_line line;
     enum rig_status status = RIG_OK;
+    struct lspci_source *s = &r->source;
+    bool newline = s->end > s->at && s->end[-1] == '\n';
     while (status == RIG_OK) {
-        if (r->open)
-            lspci_hex_run(&r->hex, &r->source.at, r->source.end, &r->source.number);
-        if (!lspci_next(&r->source, &line, &status))
+        if (r->pending.kind == PENDING_HEADER && lspci_row_at(s->at, s->end))
+            status = flush(r, err);
+        if (r->open && r->pending.kind == PENDING_NONE)
+            lspci_hex_run(&r->hex, &s->at, s->end, &s->number);
+        if (status != RIG_OK || !lspci_next(s, &line, &status))
             break;
         status = take(r, &line, err);
     }
+    if (status == RIG_OK)
+        status = flush(r, err);
+    if (r->accepts && !newline && !r->block.at_end && r->hex.bytes == 0)
+        r->block.cut = true; /* a text that ends within a line of a block was cut there */
     return status == RIG_OK ? end_block(r, err) : status;
+}
+
+/* ---- the whole */
+
+static enum rig_status add_tree(struct reader *r, struct rig_error *err)
+{
+    int count = r->tree ? lspci_tree_count(r->tree) : 0;
+    for (int i = 0; i < count; i++) {
+        struct node node;
+        size_t line = lspci_tree_function(r->tree, i, &node);
+        struct lspci_record *record;
+        enum rig_status status = add_reading(r, &node, line, false, &record, err);
+        if (status != RIG_OK)
+            return status;
+        record->drawn = true;
+    }
+    return RIG_OK;
+}
+
+static enum rig_status refuse_text(const struct reader *r, struct rig_error *err)
+{
+    const char *what = r->t->count        ? "a plain list of functions shows no tree"
+                       : r->loose_details ? "lines of functions without the functions they are of"
+                                          : "it shows no PCI function";
+    return rig_fail_at(err, r->name, 0, 0,
+                       "%s: run `" LSPCI_COMMAND "` on the machine, or `rigmem capture`", what);
+}
+
+static void settle_iommu(struct reader *r)
+{
+    for (int i = 0; r->no_iommu && i < r->t->count; i++) {
+        struct rig_function *f = &r->t->node[i].f;
+        if (!rig_fact_has(f->iommu_group))
+            f->iommu = fact_assumed(RIG_IOMMU_NONE, "\"IOMMU: disabled\" in the text");
+    }
+}
+
+static enum rig_status finish(struct reader *r, struct rig_error *err)
+{
+    bool tree = r->tree && lspci_tree_count(r->tree) > 0;
+    if (!r->any_text && !r->any_hex && !r->any_path && !tree)
+        return refuse_text(r, err);
+    enum rig_status status = settle_paths(r, err);
+    if (status == RIG_OK)
+        status = add_tree(r, err);
+    if (status != RIG_OK)
+        return status;
+    r->t->machine.source = r->any_text || r->any_path ? RIG_SOURCE_LSPCI_TEXT
+                           : r->any_hex               ? RIG_SOURCE_LSPCI_HEX
+                                                      : RIG_SOURCE_LSPCI_TREE;
+    lspci_settle(r->t, &r->records);
+    settle_iommu(r);
+    return topology_finish(r->t, r->name, err);
+}
+
+static void free_reader(struct reader *r)
+{
+    if (!r)
+        return;
+    lspci_records_free(&r->records);
+    lspci_tree_free(r->tree);
+    free(r->source.room);
+    free(r->pending.room);
+    rig_topology_free(r->t);
+    free(r);
 }
 
 enum rig_status read_lspci(const char *name, const char *data, size_t bytes,
                            struct rig_topology **out, struct rig_error *err)
 {
     struct reader *r = calloc(1, sizeof *r);
-    struct rig_topology *t = topology_new(RIG_SOURCE_LSPCI_HEX);
-    enum rig_status status = RIG_OK;
-    if (!r || !t) {
-        status = rig_fail_memory(err);
-        goto done;
+    if (r)
+        r->t = topology_new(RIG_SOURCE_LSPCI_TEXT);
+    if (!r || !r->t) {
+        free(r);
+        return rig_fail_memory(err);
     }
     r->name = name;
-    r->t = t;
     r->source = (struct lspci_source){.name = name, .at = data, .end = data + bytes, .number = 1};
-    status = read_lines(r, err);
+    enum rig_status status = read_lines(r, err);
     if (status == RIG_OK)
-        status = topology_finish(t, name, err);
+        status = finish(r, err);
+    else if (status == RIG_FAILED)
+        rig_fail_memory(err);
     if (status == RIG_OK) {
-        *out = t;
-        t = NULL;
+        *out = r->t;
+        r->t = NULL;
     }
-done:
-    if (r) {
-        lspci_records_free(&r->records);
-        free(r->source.room);
-    }
-    free(r);
-    rig_topology_free(t);
+    free_reader(r);
     return status;
+}
+
+enum rig_status read_lspci_tree(const char *name, const char *data, size_t bytes,
+                                struct rig_topology **out, struct rig_error *err)
+{
+    return read_lspci(name, data, bytes, out, err);
 }

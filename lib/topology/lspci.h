@@ -108,11 +108,58 @@ enum rig_status lspci_read_header(struct rig_topology *t, const char *name,
 enum rig_status lspci_read_name(struct rig_topology *t, struct lspci_text name, struct node *node,
                                 struct rig_error *err);
 
+/* ---- lspci_detail.c: the lines below a header */
+
+/* Whose lines follow the last `Capabilities:` line. */
+enum lspci_capability {
+    LSPCI_BEFORE_CAPABILITIES,
+    LSPCI_EXPRESS,
+    LSPCI_ACS,
+    LSPCI_SRIOV,
+    LSPCI_REBAR,
+    LSPCI_OTHER_CAPABILITY,
+};
+
+/* What stands between one function's header line and what ends it. `node` holds what the lines said
+   and nothing that was worked out from lines that are missing: that needs the whole text. */
+struct lspci_block {
+    struct node node;
+    size_t line;   /* of the header */
+    size_t indent; /* of the header */
+    enum lspci_capability capability;
+    bool details;      /* it has lines below its header */
+    bool whole;        /* ... and among them the one that each function has: Control or Flags */
+    bool cut;          /* an elision stands in it, or the text ends within it */
+    bool at_end;       /* its last line is one that stands at the end of a block */
+    bool has_list;     /* its status register tells that it has capabilities */
+    bool no_list;      /* ... that it has none */
+    bool denied;       /* capabilities are not shown for lack of privilege */
+    bool extended;     /* a capability of extended space is shown */
+    bool acs_listed;   /* ... that of ACS, with or without its words */
+    bool sriov_listed; /* ... that of SR-IOV */
+    bool bus_numbers;  /* a line with bus numbers is shown */
+    bool all_ones;     /* its header reads all ones */
+    bool vf_disabled;  /* virtual functions are not enabled */
+    bool unnumbered;   /* BARs are shown without their numbers (lspci -v) */
+    int next_bar;      /* the number that the next BAR without one has, if none is missing */
+};
+
+/* lspci_is_detail is true iff the text begins as a line below a header does, by its words. */
+bool lspci_is_detail(const struct lspci_line *line);
+
+/* lspci_detail takes a line below a header. RIG_BAD_INPUT: a fact given twice and differently, a
+   number out of range. RIG_FAILED: memory. */
+enum rig_status lspci_detail(struct rig_topology *t, const char *name,
+                             const struct lspci_line *line, struct lspci_block *block,
+                             struct rig_error *err);
+
 /* ---- lspci_hex.c: rows of configuration space */
 
-/* The rows of one function so far: `bytes` of them from offset 0 on, without a gap. */
+/* The rows of one function so far. `bytes` lie from offset 0 on without a gap; rows behind a gap
+   are checked and not kept, so then `bytes` is less than `next`. */
 struct lspci_hex {
     size_t bytes;
+    size_t next;       /* the offset of the next row, if none is missing */
     size_t first_line; /* where they begin; 0: there are none */
     uint8_t at[4096];
 };
@@ -127,8 +174,8 @@ bool lspci_row_at(const char *at, const char *end);
 /* lspci_is_row is true iff the line looks like a row of a dump, right or wrong. */
 bool lspci_is_row(const struct lspci_line *line);
 
-/* lspci_hex_row takes a line that lspci_is_row. RIG_BAD_INPUT: an offset above fff or out of order,
-   a row that is not 16 bytes. */
+/* lspci_hex_row takes a line that lspci_is_row. RIG_BAD_INPUT: an offset above fff, out of order or
+   no multiple of 16, a row that is not 16 bytes. */
 enum rig_status lspci_hex_row(struct lspci_hex *hex, const char *name,
                               const struct lspci_line *line, struct rig_error *err);
 
@@ -140,6 +187,10 @@ struct lspci_origin {
     size_t line;
 };
 
+/* lspci_number_bars gives the BARs of `unnumbered`, which lspci -v prints without numbers, the
+   numbers that the same BARs have in `numbered`, if their kinds agree one by one. */
+void lspci_number_bars(struct node *unnumbered, const struct node *numbered);
+
 /* lspci_merge adds to `into` what `from` knows. Both are readings of one function. RIG_BAD_INPUT:
    they do not agree; err names both lines and the fact. */
 enum rig_status lspci_merge(struct node *into, struct lspci_origin old, const struct node *from,
@@ -147,9 +198,22 @@ enum rig_status lspci_merge(struct node *into, struct lspci_origin old, const st
 
 /* ---- lspci_records.c: which functions were read, and where */
 
-/* One function of the topology as it was read; record i is of node i. */
+/* One function of the topology as it was read; record i is of node i. "A whole block" is one with
+   nothing elided, read from the line that each function has to its end. */
 struct lspci_record {
-    size_t line; /* of its first header */
+    size_t line;       /* of its first header */
+    bool text;         /* a block of text was read */
+    bool whole;        /* ... a whole one */
+    bool capabilities; /* ... a whole one that shows its capabilities */
+    bool denied;       /* ... one whose capabilities the user might not see */
+    bool extended;     /* ... one with a capability of extended space */
+    bool acs_listed, sriov_listed;
+    bool bus_numbers;
+    bool all_ones;
+    bool no_list;    /* its status register tells that it has no capabilities */
+    bool unnumbered; /* all that is known of its BARs came without their numbers */
+    bool hex;
+    bool drawn; /* it stands in a tree */
 };
 
 /* Finds functions by place. `slot` is an open-addressing hash of record numbers plus one, at most
@@ -168,5 +232,45 @@ enum rig_status lspci_record_find(struct lspci_records *r, struct rig_topology *
                                   struct rig_error *err);
 
 void lspci_records_free(struct lspci_records *r);
+
+/* ---- lspci_tree.c: lspci -t */
+
+struct lspci_tree;
+
+/* lspci_tree_new makes an empty tree, or NULL when memory ran out. */
+struct lspci_tree *lspci_tree_new(void);
+void lspci_tree_free(struct lspci_tree *tree);
+
+/* lspci_is_tree is true iff the line is one of a tree: it draws a root bus or, where `within` tells
+   that the line before was of a tree, branches to a function or a bus. */
+bool lspci_is_tree(const struct lspci_line *line, bool within);
+
+/* lspci_tree_line takes a line that lspci_is_tree. RIG_BAD_INPUT: a function or bus drawn at a
+   place where none can be, or a bus drawn twice and not alike. RIG_FAILED: memory. */
+enum rig_status lspci_tree_line(struct lspci_tree *tree, struct rig_topology *t, const char *name,
+                                const struct lspci_line *line, struct rig_error *err);
+
+/* lspci_tree_count is how many functions were drawn. lspci_tree_function makes node what the tree
+   says of the i-th, its place included, and returns its line. */
+int lspci_tree_count(const struct lspci_tree *tree);
+size_t lspci_tree_function(const struct lspci_tree *tree, int i, struct node *node);
+
+/* ---- lspci_machine.c: what stands around */
+
+/* lspci_machine_line takes a machine's fact from a line that belongs to no function: from
+   /proc/cpuinfo, uname -a, the kernel's command line or log. RIG_BAD_INPUT: two that differ.
+   RIG_FAILED: memory. */
+enum rig_status lspci_machine_line(struct rig_topology *t, const char *name,
+                                   const struct lspci_line *line, struct rig_error *err);
+
+/* lspci_assume_cpu takes the CPU from the names or ids of functions, where the text does not tell
+   it: a strong hint, and no proof. t's functions need not be in order. */
+void lspci_assume_cpu(struct rig_topology *t);
+
+/* ---- lspci_settle.c: what follows once the whole text was read */
+
+/* lspci_settle makes absent what the text would show if it were there, gives what stays unknown its
+   reason, and looks names up where numbers are missing. `records` are of t's nodes. */
+void lspci_settle(struct rig_topology *t, const struct lspci_records *records);
 
 #endif

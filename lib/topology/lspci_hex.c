@@ -56,27 +56,35 @@ static bool decode_row(const char *text, uint8_t *out)
     return wrong == 0;
 }
 
+/* The row at hex->next is decoded. */
+static void add_row(struct lspci_hex *hex, size_t line)
+{
+    if (hex->first_line == 0)
+        hex->first_line = line;
+    if (hex->bytes == hex->next)
+        hex->bytes += ROW_BYTES;
+    hex->next += ROW_BYTES;
+}
+
 void lspci_hex_run(struct lspci_hex *hex, const char **at, const char *end, size_t *number)
 {
     const char *p = *at;
     static const char hexits[] = "0123456789abcdef";
-    while (hex->bytes < sizeof hex->at) {
-        size_t digits = hex->bytes >= 0x100 ? 3 : 2;
+    while (hex->next < sizeof hex->at) {
+        size_t digits = hex->next >= 0x100 ? 3 : 2;
         if ((size_t)(end - p) < digits + 2 + ROW_TEXT + 1)
             break;
         const char *d = p;
-        if (digits == 3 && *d++ != hexits[hex->bytes >> 8])
+        if (digits == 3 && *d++ != hexits[hex->next >> 8])
             break;
-        if (d[0] != hexits[hex->bytes >> 4 & 15] || d[1] != '0' || d[2] != ':' || d[3] != ' ')
+        if (d[0] != hexits[hex->next >> 4 & 15] || d[1] != '0' || d[2] != ':' || d[3] != ' ')
             break;
         const char *stop = d + 4 + ROW_TEXT;
         if (*stop == '\r' && stop + 1 < end)
             stop++;
-        if (*stop != '\n' || !decode_row(d + 4, hex->at + hex->bytes))
+        if (*stop != '\n' || !decode_row(d + 4, hex->at + hex->next))
             break;
-        if (hex->first_line == 0)
-            hex->first_line = *number;
-        hex->bytes += ROW_BYTES;
+        add_row(hex, *number);
         ++*number;
         p = stop + 1;
     }
@@ -112,8 +120,8 @@ static enum rig_status refuse(const char *name, const struct lspci_line *line, s
     return RIG_BAD_INPUT;
 }
 
-/* Checks the offset at the front of a row and moves *at past it and the colon. */
-static enum rig_status read_offset(const struct lspci_hex *hex, const char *name,
+/* Checks the offset at the front of a row, makes it the next one, and moves *at past the colon. */
+static enum rig_status read_offset(struct lspci_hex *hex, const char *name,
                                    const struct lspci_line *line, size_t *at, struct rig_error *err)
 {
     uint64_t offset = 0;
@@ -124,12 +132,15 @@ static enum rig_status read_offset(const struct lspci_hex *hex, const char *name
     if (i > 4 || offset > 0xfff)
         return refuse(name, line, 0, err,
                       "configuration space has offsets 0 to fff, and this row's is above");
-    if (offset != hex->bytes) {
+    if (offset % ROW_BYTES != 0)
+        return refuse(name, line, 0, err, "rows begin at multiples of 10");
+    if (offset < hex->next || (hex->next == 0 && offset != 0)) {
         rig_fail_at(err, name, line->number, line->column,
-                    "the row at offset %02zx was expected here", hex->bytes);
-        rig_hint(err, "a dump has one row for every 16 bytes, in order; was a part cut out?");
+                    "the row at offset %02zx was expected here", hex->next);
+        rig_hint(err, "a dump has one row for every 16 bytes, in order");
         return RIG_BAD_INPUT;
     }
+    hex->next = offset;
     *at = i + 1;
     return RIG_OK;
 }
@@ -149,13 +160,11 @@ enum rig_status lspci_hex_row(struct lspci_hex *hex, const char *name,
         if (!pair_at(line->text + at, line->length - at))
             return refuse(name, line, at, err, "two hex digits were expected here");
         int high = lspci_digit(line->text[at]), low = lspci_digit(line->text[at + 1]);
-        hex->at[hex->bytes + i] = (uint8_t)(high << 4 | low);
+        hex->at[hex->next + i] = (uint8_t)(high << 4 | low);
         at += 2;
     }
     if (at != line->length)
         return refuse(name, line, at, err, "the row goes on after its 16 bytes");
-    if (hex->first_line == 0)
-        hex->first_line = line->number;
-    hex->bytes += ROW_BYTES;
+    add_row(hex, line->number);
     return RIG_OK;
 }

@@ -152,7 +152,12 @@ static enum rig_status merge_bar(const struct merge *m, int index)
     from.flags.value |= virtual_bar;
     enum rig_status status = merge_fact(m, &into->flags, from.flags, what);
     memcpy(what + 6, "bus address", sizeof "bus address");
-    if (status == RIG_OK && !(virtual_bar))
+    /* A sleeping function's registers read zero until it wakes up, when the kernel writes them. */
+    bool asleep = (into->bus.know == RIG_FACT_ABSENT && from.bus.know == RIG_FACT_ASSUMED) ||
+                  (from.bus.know == RIG_FACT_ABSENT && into->bus.know == RIG_FACT_ASSUMED);
+    if (asleep && from.bus.know == RIG_FACT_ASSUMED)
+        into->bus = from.bus;
+    if (status == RIG_OK && !virtual_bar && !asleep)
         status = merge_fact(m, &into->bus, from.bus, what);
     memcpy(what + 6, "address", sizeof "address");
     if (status == RIG_OK)
@@ -254,4 +259,28 @@ enum rig_status lspci_merge(struct node *into, struct lspci_origin old, const st
     if (status == RIG_OK)
         status = merge_driver(&m);
     return status;
+}
+
+static int next_present(const struct node *node, int i)
+{
+    while (i < RIG_BAR_COUNT && node->f.bar[i].flags.know != RIG_FACT_KNOWN)
+        i++;
+    return i;
+}
+
+void lspci_number_bars(struct node *unnumbered, const struct node *numbered)
+{
+    struct rig_bar bar[RIG_BAR_COUNT];
+    memset(bar, 0, sizeof bar);
+    int i = next_present(unnumbered, 0), k = next_present(numbered, 0);
+    while (i < RIG_BAR_COUNT && k < RIG_BAR_COUNT) {
+        uint64_t differs = unnumbered->f.bar[i].flags.value ^ numbered->f.bar[k].flags.value;
+        if (differs & ~(uint64_t)RIG_BAR_VIRTUAL)
+            return;
+        bar[k] = unnumbered->f.bar[i];
+        i = next_present(unnumbered, i + 1);
+        k = next_present(numbered, k + 1);
+    }
+    if (i == RIG_BAR_COUNT && k == RIG_BAR_COUNT)
+        memcpy(unnumbered->f.bar, bar, sizeof bar);
 }

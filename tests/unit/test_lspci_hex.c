@@ -118,13 +118,32 @@ static void an_offset_of_eight_digits_is_refused_with_its_place(void **state)
     refuse("00:00.0 0600: 8086:29c0\n00000: " ZEROS, "dump:2:1", "fff");
 }
 
-static void rows_are_in_order_and_without_a_gap(void **state)
+static void rows_are_in_order(void **state)
 {
     (void)state;
     refuse("00:00.0 0600: 8086:29c0\n10: " ZEROS, "dump:2:1", "offset 00 was expected");
-    refuse("00:00.0 0600: 8086:29c0\n" ENDPOINT "50: " ZEROS, "dump:6:1", "offset 40");
     refuse("00:00.0 0600: 8086:29c0\n" ENDPOINT "30: " ZEROS, "dump:6:1", "offset 40");
-    refuse("00:00.0 0600: 8086:29c0\n" ENDPOINT "48: " ZEROS, "dump:6:1", "offset 40");
+    refuse("00:00.0 0600: 8086:29c0\n" ENDPOINT "48: " ZEROS, "dump:6:1", "multiples of 10");
+}
+
+static void what_follows_a_missing_row_is_checked_and_not_used(void **state)
+{
+    (void)state;
+    struct rig_topology *t = accept("00:00.0 0300:\n" ENDPOINT "50: " ZEROS "60: " ZEROS);
+    assert_int_equal(rig_topology_function(t, 0)->config_bytes.value, 64);
+    assert_int_equal(rig_topology_warnings(t), 1);
+    assert_non_null(strstr(rig_topology_warning(t, 0), "row at 40"));
+    rig_topology_free(t);
+    refuse("00:00.0 0600: 8086:29c0\n" ENDPOINT "50: " ZEROS "50: " ZEROS, "dump:7:1", "offset 60");
+}
+
+static void a_dump_cut_short_is_used_as_far_as_it_goes(void **state)
+{
+    (void)state;
+    struct rig_topology *t = accept("00:00.0 0300:\n" ENDPOINT "40: " ZEROS);
+    assert_int_equal(rig_topology_function(t, 0)->config_bytes.value, 80);
+    assert_int_equal(rig_topology_warnings(t), 1);
+    rig_topology_free(t);
 }
 
 static void a_row_has_sixteen_bytes_of_two_digits(void **state)
@@ -196,7 +215,9 @@ int main(void)
         cmocka_unit_test(a_line_that_names_a_place_alone_may_head_a_dump),
         cmocka_unit_test(line_ends_may_be_crlf_and_rows_quoted_or_indented),
         cmocka_unit_test(an_offset_of_eight_digits_is_refused_with_its_place),
-        cmocka_unit_test(rows_are_in_order_and_without_a_gap),
+        cmocka_unit_test(rows_are_in_order),
+        cmocka_unit_test(what_follows_a_missing_row_is_checked_and_not_used),
+        cmocka_unit_test(a_dump_cut_short_is_used_as_far_as_it_goes),
         cmocka_unit_test(a_row_has_sixteen_bytes_of_two_digits),
         cmocka_unit_test(a_dump_shorter_than_a_header_is_refused),
         cmocka_unit_test(rows_without_a_function_are_refused),
