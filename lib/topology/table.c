@@ -10,14 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A kept run of cells for targets in a's run, or, for a == -1, for all targets as seen from below a
- * host bridge. */
+/* What a run of cells hangs on besides its targets: the bridge `a` at its head, or -1 for all
+ * targets as seen from below a host bridge. */
+struct key {
+    int a;
+    int host_bridge; /* with a == -1 */
+    enum rig_answer
+        redirects; /* with a bridge: does the path from f up to and including it redirect */
+    int switches;  /* with a bridge: on that path, at most 2 */
+    uint16_t side; /* f's */
+};
+
+/* A kept run. */
 struct run {
-    struct run *next;
-    int host_bridge;   /* of a kept base row */
-    uint8_t redirects; /* enum rig_answer: the path from f up to and including a */
-    uint8_t switches;  /* on it, at most 2 */
-    uint16_t side;     /* f's */
+    uint64_t name; /* its key's; never 0 */
     uint8_t cells[];
 };
 
@@ -33,6 +39,7 @@ struct place_in_order {
     uint16_t side;
     bool whole;                   /* its chain ends at a root bus */
     enum rig_answer own_redirect; /* its own */
+    enum rig_answer carried;      /* the host question for two functions below its host bridge */
 };
 
 struct rig_reach_table {
@@ -43,26 +50,34 @@ struct rig_reach_table {
     int *order, *position;
     struct side *side;
     int sides;
-    uint16_t *side_at; /* the side of the function at each position */
-    uint8_t *gates;    /* [from * sides + to]: enum rig_answer of gates_static; NULL where sides are
-                          many */
+    uint16_t *side_at; /* the side at each position */
+    uint8_t *gates;    /* static gates of every two sides; NULL where there are too many sides */
     uint8_t *row;      /* a scratch row, by position */
     uint16_t *distance;
     enum rig_answer zen;
     struct rig_bridge_answer *bridge; /* of every host bridge; [host_bridges] is the unknown one */
-    struct run **runs;                /* by position of a */
-    struct run *base;
-    int *cut_tops; /* positions of topmost functions below something that the source lacks */
+    struct run **kept;                /* open-addressing hash by name, at most half full */
+    size_t kept_count, kept_bytes;
+    uint8_t common[3][3]; /* verdicts with a common bridge, by host question and redirects */
+    int *cut_tops;        /* positions of topmost functions below something that the source lacks */
     int cut_count;
 };
 
-#define RUNS_A_BRIDGE 6
-#define BASE_ROWS 8
-#define GATES_SIDES 64
+#define KEPT_SLOTS 8192u
+#define KEPT_BYTES (16u << 20) /* all are let go when more are kept */
+#define SHORT_RUN 12           /* working such a run out is faster than keeping it */
+#define MOST_SIDES 256         /* whose gates are worked out beforehand */
 
 static uint8_t cell_of(enum rig_answer gates, unsigned possible, enum rig_path path)
 {
     return (uint8_t)((unsigned)answer_of(gates, possible) | possible << 2 | (unsigned)path << 5);
+}
+
+static enum rig_answer carries(const struct rig_reach_table *table, int a, int b)
+{
+    const struct rig_bridge_answer *unknown = &table->bridge[table->t->host_bridges];
+    return host_carries(table->zen, a >= 0 ? &table->bridge[a] : unknown,
+                        b >= 0 ? &table->bridge[b] : unknown);
 }
 
 /* ---- making */
@@ -146,18 +161,6 @@ static bool put_in_order(struct rig_reach_table *table)
     return made;
 }
 
-/* Machines have few kinds of sides: the gates between each two are worked out once. */
-static bool fill_gates(struct rig_reach_table *table)
-{
-    if (table->sides > GATES_SIDES)
-        return true;
-    size_t n = (size_t)table->sides;
-    table->gates = malloc(n * n + 1);
-    for (size_t i = 0; table->gates && i < n * n; i++)
-        table->gates[i] = (uint8_t)gates_static(&table->side[i / n], &table->side[i % n]);
-    return table->gates != NULL;
-}
-
 enum rig_status rig_reach_table_make(const struct rig_topology *t, const struct rig_rules *rules,
                                      struct rig_reach_table **out_table, struct rig_error *err)
 {
@@ -175,49 +178,58 @@ enum rig_status rig_reach_table_make(const struct rig_topology *t, const struct 
     table->side_at = calloc(n, sizeof *table->side_at);
     table->row = calloc(n, sizeof *table->row);
     table->distance = calloc(n, sizeof *table->distance);
-    table->runs = calloc(n, sizeof *table->runs);
+    table->kept = calloc(KEPT_SLOTS, sizeof *table->kept);
     table->cut_tops = calloc(n, sizeof *table->cut_tops);
     table->bridge = calloc((size_t)t->host_bridges + 1, sizeof *table->bridge);
     bool made = table->at && table->order && table->position && table->side && table->side_at &&
-                table->row && table->distance && table->runs && table->cut_tops && table->bridge &&
-                put_in_order(table) && fill_gates(table);
+                table->row && table->distance && table->kept && table->cut_tops && table->bridge &&
+                put_in_order(table);
     if (!made) {
         rig_reach_table_free(table);
         return rig_fail_memory(err);
     }
+    if (table->sides <= MOST_SIDES)
+        table->gates = malloc((size_t)table->sides * (size_t)table->sides + 1);
+    for (int i = 0; table->gates && i < table->sides * table->sides; i++)
+        table->gates[i] =
+            (uint8_t)gates_static(&table->side[i / table->sides], &table->side[i % table->sides]);
+    for (unsigned k = 0; k < 9; k++)
+        table->common[k / 3][k % 3] =
+            (uint8_t)verdicts(RIG_ANSWER_YES, (enum rig_answer)(k % 3), (enum rig_answer)(k / 3));
     table->zen = cpu_is_zen(t);
     for (int i = 0; i < t->host_bridges; i++)
         ask_bridge(t, rules, i, &table->bridge[i]);
     ask_bridge(t, rules, -1, &table->bridge[t->host_bridges]);
+    for (int i = 0; i < t->count; i++)
+        table->at[i].carried = carries(table, table->at[i].host_bridge, table->at[i].host_bridge);
     *out_table = table;
     return RIG_OK;
 }
 
-static void free_runs(struct run *run)
+static void let_runs_go(struct rig_reach_table *table)
 {
-    while (run) {
-        struct run *next = run->next;
-        free(run);
-        run = next;
+    for (size_t i = 0; i < KEPT_SLOTS; i++) {
+        free(table->kept[i]);
+        table->kept[i] = NULL;
     }
+    table->kept_count = table->kept_bytes = 0;
 }
 
 void rig_reach_table_free(struct rig_reach_table *table)
 {
     if (!table)
         return;
-    for (int i = 0; table->runs && i < table->count; i++)
-        free_runs(table->runs[i]);
-    free_runs(table->base);
+    if (table->kept)
+        let_runs_go(table);
     free(table->at);
     free(table->order);
     free(table->position);
     free(table->side);
-    free(table->side_at);
     free(table->gates);
+    free(table->side_at);
     free(table->row);
     free(table->distance);
-    free(table->runs);
+    free(table->kept);
     free(table->cut_tops);
     free(table->bridge);
     free(table);
@@ -230,123 +242,91 @@ const int *rig_reach_table_order(const struct rig_reach_table *table)
 
 /* ---- cells */
 
-static enum rig_answer carries(const struct rig_reach_table *table, int a, int b)
-{
-    const struct rig_bridge_answer *unknown = &table->bridge[table->t->host_bridges];
-    return host_carries(table->zen, a >= 0 ? &table->bridge[a] : unknown,
-                        b >= 0 ? &table->bridge[b] : unknown);
-}
-
-static enum rig_answer static_gates(const struct rig_reach_table *table, uint16_t from, uint16_t to)
+static inline enum rig_answer static_gates(const struct rig_reach_table *table, uint16_t from,
+                                           uint16_t to)
 {
     if (table->gates)
-        return (enum rig_answer)table->gates[(size_t)from * (size_t)table->sides + to];
+        return (enum rig_answer)table->gates[from * table->sides + to];
     return gates_static(&table->side[from], &table->side[to]);
 }
 
-/* The cells of one path and one set of verdicts, by the static gates' answer. */
-struct cells_by_gates {
-    uint8_t cell[3];
-};
-
-static struct cells_by_gates cells_by_gates(unsigned possible, enum rig_path path)
+/* Of the run of targets whose first common bridge with f is key->a, those at positions [first,
+ * end). */
+static void fill_run(const struct rig_reach_table *table, const struct key *key, int first, int end,
+                     uint8_t *cells)
 {
-    struct cells_by_gates by;
-    for (unsigned gates = 0; gates < 3; gates++)
-        by.cell[gates] = cell_of((enum rig_answer)gates, possible, path);
-    return by;
-}
-
-/* The run of targets whose first common bridge with f is at position a. */
-static void fill_run(const struct rig_reach_table *table, int a, struct run *run)
-{
-    const struct place_in_order *bridge = &table->at[a];
-    enum rig_answer carried = carries(table, bridge->host_bridge, bridge->host_bridge);
-    struct cells_by_gates by[3][2]; /* by redirects, by whether several switches lie between */
-    for (unsigned redirects = 0; redirects < 3; redirects++) {
-        unsigned possible = verdicts(RIG_ANSWER_YES, (enum rig_answer)redirects, carried);
-        by[redirects][0] = cells_by_gates(possible, RIG_PATH_PIX);
-        by[redirects][1] = cells_by_gates(possible, RIG_PATH_PXB);
-    }
-    for (int i = a; i < bridge->end; i++) {
+    const struct place_in_order *bridge = &table->at[key->a];
+    const uint8_t *possible = table->common[bridge->carried];
+    for (int i = first; i < end; i++) {
         const struct place_in_order *to = &table->at[i];
-        enum rig_answer redirects = (enum rig_answer)run->redirects;
+        enum rig_answer redirects = key->redirects;
         if (redirects != RIG_ANSWER_YES && to->redirecting > bridge->redirecting)
             redirects = RIG_ANSWER_YES;
         else if (redirects == RIG_ANSWER_NO && to->unread > bridge->unread)
             redirects = RIG_ANSWER_UNKNOWN;
-        int switches = run->switches + to->switches - bridge->switches;
-        run->cells[i - a] =
-            by[redirects][switches > 1].cell[static_gates(table, run->side, to->side)];
+        int switches = key->switches + to->switches - bridge->switches;
+        *cells++ = cell_of(static_gates(table, key->side, to->side), possible[redirects],
+                           switches <= 1 ? RIG_PATH_PIX : RIG_PATH_PXB);
     }
 }
 
-static void fill_tree(const struct rig_reach_table *table, struct run *run, int first, int end,
-                      struct cells_by_gates by)
-{
-    uint8_t of_side[GATES_SIDES];
-    for (int i = first; !table->gates && i < end; i++)
-        run->cells[i] = by.cell[static_gates(table, run->side, table->side_at[i])];
-    if (!table->gates)
-        return;
-    for (int side = 0; side < table->sides; side++)
-        of_side[side] = by.cell[static_gates(table, run->side, (uint16_t)side)];
-    for (int i = first; i < end; i++)
-        run->cells[i] = of_side[table->side_at[i]];
-}
-
 /* All targets, as seen from below a host bridge that they share no bridge with. */
-static void fill_base(const struct rig_reach_table *table, struct run *run)
+static void fill_base(const struct rig_reach_table *table, const struct key *key, uint8_t *cells)
 {
     for (int top = 0; top < table->count; top = table->at[top].end) {
         const struct place_in_order *p = &table->at[top];
         unsigned possible = verdicts(RIG_ANSWER_NO, RIG_ANSWER_NO,
-                                     carries(table, run->host_bridge, p->host_bridge));
-        enum rig_path path = path_by_bridges(table->t, run->host_bridge, p->host_bridge);
-        fill_tree(table, run, top, p->end, cells_by_gates(possible, path));
+                                     carries(table, key->host_bridge, p->host_bridge));
+        enum rig_path path = path_by_bridges(table->t, key->host_bridge, p->host_bridge);
+        uint8_t by_gates[3];
+        for (unsigned gates = 0; gates < 3; gates++)
+            by_gates[gates] = cell_of((enum rig_answer)gates, possible, path);
+        for (int i = top; i < p->end; i++)
+            cells[i] = by_gates[static_gates(table, key->side, table->side_at[i])];
     }
 }
 
-static bool same_key(const struct run *run, const struct run *key)
+static uint64_t name_of(const struct key *key)
 {
-    return run->host_bridge == key->host_bridge && run->redirects == key->redirects &&
-           run->switches == key->switches && run->side == key->side;
+    uint64_t place =
+        key->a >= 0 ? (uint64_t)key->a << 1 : (uint64_t)(key->host_bridge + 1) << 1 | 1u;
+    return 1ull << 63 | place << 20 | (uint64_t)key->redirects << 18 |
+           (uint64_t)key->switches << 16 | key->side;
 }
 
-/* The run for `key` in a list of at most `most`, made if it is not there; the list keeps the latest
-   first. NULL when memory ran out. */
-static const struct run *find_run(const struct rig_reach_table *table, struct run **list, int most,
-                                  int a, const struct run *key)
+/* The slot that holds the run of that name, or is free for it. */
+static struct run **slot_of_run(const struct rig_reach_table *table, uint64_t name)
 {
-    int n = 0;
-    struct run **link = list, *run = NULL;
-    for (; *link; link = &(*link)->next, n++) {
-        if (same_key(*link, key)) {
-            run = *link;
-            *link = run->next;
-            run->next = *list;
-            *list = run;
-            return run;
-        }
-        if (n + 1 == most) {
-            run = *link;
-            *link = NULL;
-            break;
-        }
+    size_t i = (size_t)((name * 0x9e3779b97f4a7c15u) >> 48) & (KEPT_SLOTS - 1);
+    while (table->kept[i] && table->kept[i]->name != name)
+        i = (i + 1) & (KEPT_SLOTS - 1);
+    return &table->kept[i];
+}
+
+/* The cells of the key's run, worked out if they are not kept. NULL when memory ran out. */
+static const uint8_t *run_cells(struct rig_reach_table *table, const struct key *key)
+{
+    uint64_t name = name_of(key);
+    struct run **slot = slot_of_run(table, name);
+    if (*slot)
+        return (*slot)->cells;
+    size_t cells = (size_t)(key->a < 0 ? table->count : table->at[key->a].end - key->a);
+    if (2 * table->kept_count >= KEPT_SLOTS || table->kept_bytes > KEPT_BYTES) {
+        let_runs_go(table);
+        slot = slot_of_run(table, name);
     }
-    size_t cells = (size_t)(a < 0 ? table->count : table->at[a].end - a);
-    if (!run)
-        run = malloc(sizeof *run + cells);
+    struct run *run = malloc(sizeof *run + cells);
     if (!run)
         return NULL;
-    *run = *key;
-    run->next = *list;
-    *list = run;
-    if (a < 0)
-        fill_base(table, run);
+    run->name = name;
+    if (key->a < 0)
+        fill_base(table, key, run->cells);
     else
-        fill_run(table, a, run);
-    return run;
+        fill_run(table, key, key->a, table->at[key->a].end, run->cells);
+    *slot = run;
+    table->kept_count++;
+    table->kept_bytes += cells;
+    return run->cells;
 }
 
 /* Memory that ran out on the way costs time, not the answer: a cell is decided alone. */
@@ -386,13 +366,13 @@ static void fill_cut_tree(const struct rig_reach_table *table, int from, int top
 static void fill_outside(struct rig_reach_table *table, int from, uint8_t *cells)
 {
     const struct place_in_order *f = &table->at[from];
-    struct run key = {.host_bridge = f->host_bridge, .side = f->side};
-    const struct run *base = find_run(table, &table->base, BASE_ROWS, -1, &key);
+    const struct key key = {.a = -1, .host_bridge = f->host_bridge, .side = f->side};
+    const uint8_t *base = run_cells(table, &key);
     if (!base) {
         fill_slowly(table, from, 0, table->count, cells);
         return;
     }
-    memcpy(cells, base->cells, (size_t)table->count);
+    memcpy(cells, base, (size_t)table->count);
     if (f->whole) {
         for (int k = 0; k < table->cut_count; k++)
             fill_cut_tree(table, from, table->cut_tops[k], cells);
@@ -403,26 +383,41 @@ static void fill_outside(struct rig_reach_table *table, int from, uint8_t *cells
             fill_cut_tree(table, from, top, cells);
 }
 
-static void fill_inside(struct rig_reach_table *table, int from, int a, uint8_t *cells)
+/* The targets that a is the first common bridge of, which is a's run without that of its child
+   towards f (`child`, or -1 where a is f): few are worked out, many copied, whereupon the child
+   replaces its part. */
+static void fill_level(struct rig_reach_table *table, int from, int a, int child, uint8_t *cells)
 {
     const struct place_in_order *f = &table->at[from], *bridge = &table->at[a];
-    /* From the top down, so that a lower bridge's run replaces its part of the higher one's. */
-    if (bridge->above >= 0)
-        fill_inside(table, from, bridge->above, cells);
-    int own = bridge->above >= 0 ? table->at[bridge->above].redirecting : 0;
-    int own_unread = bridge->above >= 0 ? table->at[bridge->above].unread : 0;
-    int own_switches = bridge->above >= 0 ? table->at[bridge->above].switches : 0;
-    struct run key = {.host_bridge = -1, .side = f->side};
-    key.redirects = (uint8_t)(f->redirecting > own     ? RIG_ANSWER_YES
-                              : f->unread > own_unread ? RIG_ANSWER_UNKNOWN
-                                                       : RIG_ANSWER_NO);
-    int switches = f->switches - own_switches;
-    key.switches = (uint8_t)(switches > 2 ? 2 : switches);
-    const struct run *run = find_run(table, &table->runs[a], RUNS_A_BRIDGE, a, &key);
+    const struct place_in_order *above = bridge->above >= 0 ? &table->at[bridge->above] : NULL;
+    int switches = f->switches - (above ? above->switches : 0);
+    const struct key key = {.a = a,
+                            .redirects =
+                                f->redirecting > (above ? above->redirecting : 0) ? RIG_ANSWER_YES
+                                : f->unread > (above ? above->unread : 0) ? RIG_ANSWER_UNKNOWN
+                                                                          : RIG_ANSWER_NO,
+                            .switches = switches > 2 ? 2 : switches,
+                            .side = f->side};
+    int end_before = child < 0 ? bridge->end : child,
+        first_after = child < 0 ? bridge->end : table->at[child].end;
+    if (end_before - a + bridge->end - first_after <= SHORT_RUN) {
+        fill_run(table, &key, a, end_before, cells + a);
+        fill_run(table, &key, first_after, bridge->end, cells + first_after);
+        return;
+    }
+    const uint8_t *run = run_cells(table, &key);
     if (run)
-        memcpy(cells + a, run->cells, (size_t)(bridge->end - a));
+        memcpy(cells + a, run, (size_t)(bridge->end - a));
     else
         fill_slowly(table, from, a, bridge->end, cells);
+}
+
+/* From the top down. */
+static void fill_inside(struct rig_reach_table *table, int from, int a, int child, uint8_t *cells)
+{
+    if (table->at[a].above >= 0)
+        fill_inside(table, from, table->at[a].above, a, cells);
+    fill_level(table, from, a, child, cells);
 }
 
 static void fill_distances(const struct rig_reach_table *table, int from, uint16_t *distance)
@@ -454,7 +449,7 @@ void rig_reach_table_row(struct rig_reach_table *table, int from, const int *tar
     const struct place_in_order *f = &table->at[position];
     uint8_t *cells = targets ? table->row : out_cells;
     fill_outside(table, position, cells);
-    fill_inside(table, position, position, cells);
+    fill_inside(table, position, position, -1, cells);
     unsigned possible = RIG_CELL_POSSIBLE(cells[position]);
     enum rig_answer self =
         table->side[f->side].gpu ? RIG_ANSWER_NO : answer_of(RIG_ANSWER_YES, possible);
