@@ -110,8 +110,8 @@ static void read_ids(const struct sysfs *dir, struct rig_function *f)
     set_number(dir, "device", 0xffff, &f->device);
     set_number(dir, "class", 0xffffff, &f->class_code);
     set_if_unknown(dir, "revision", 0xff, &f->revision);
-    set_if_unknown(dir, "subsystem_vendor", 0xffff, &f->subsystem_vendor);
-    set_if_unknown(dir, "subsystem_device", 0xffff, &f->subsystem_device);
+    set_number(dir, "subsystem_vendor", 0xffff, &f->subsystem_vendor);
+    set_number(dir, "subsystem_device", 0xffff, &f->subsystem_device);
     set_if_unknown(dir, "secondary_bus_number", 0xff, &f->secondary);
     set_if_unknown(dir, "subordinate_bus_number", 0xff, &f->subordinate);
     set_if_unknown(dir, "dma_mask_bits", 64, &f->dma_mask_bits);
