@@ -725,6 +725,343 @@ enum rig_status rig_twin_gpu_write(struct rig_machine *m, const char *gpu, rig_g
    not. RIG_INVALID: m is no twin, or no such fault, function or number. */
 enum rig_status rig_twin_fault(struct rig_machine *m, const char *spec, struct rig_error *err);
 
+/* ---------- GPU memory
+
+   The memory that GPUs of one machine address, placed by hand. A GPU's work addresses memory
+   through the GPU's page tables, which this library writes into the GPU's own memory. It reaches
+   its own memory, system memory that was allocated for it (at one address for the process and the
+   GPU), memory of the process that it borrows, and another GPU's memory, through that GPU's memory
+   BAR or over a link.
+
+   What is always true:
+
+   - Each rig_memory_alloc, rig_memory_map_host and rig_memory_map_peer makes a region, and
+   rig_memory_free ends any region. Several regions may lie over one mapping; the last one's free
+   ends the mapping.
+   - What a GPU's regions take (GPU memory, addresses, system memory, pins) is held by the GPU's
+   function, each thing from the step that takes it. Another GPU that maps it holds the addresses
+   and a pin of its own, so memory goes back only when nobody reaches it, whichever frees first.
+   - Nothing is given out again while a device may reach it: not after a free whose flush the GPU
+   did not confirm, not while a peer maps it, not once a bus client was given it.
+   - Everything goes back with the function: when it was released and is known to master the bus no
+   more.
+   - After RIG_INVALID nothing was taken or changed. After RIG_NO_ROOM and RIG_REFUSED nothing that
+   the call took is still held. After RIG_FAILED the request was cut short: what it took is the
+   function's until its give-back.
+
+   The calls that name one struct rig_memory are one thread's at a time; those on different GPUs'
+   memory may run at once, whatever they map of each other. Questions about regions may come from
+   any thread. */
+
+/* The GPUs of one machine, as far as they share something: address spaces and links. There is one
+   for a machine. Opaque. */
+struct rig_gpus;
+
+/* The memory of one GPU. Opaque; it stays valid, also after its release, until rig_gpus_free. */
+struct rig_memory;
+
+/* What rig_gpus_create may be told. All zero: the default. */
+struct rig_gpus_options {
+    rig_gpu_address space_base; /* where the first vendor's space begins, the others' after it, a
+                                   multiple of 1 GiB; 0: 0x200000000000 (AMD's, then NVIDIA's,
+                                   Intel's, the plain format's) */
+    uint64_t space_bytes;       /* of each, a multiple of 1 GiB; 0: 16 TiB, the plain one's 4 TiB */
+    bool unreserved; /* the process's addresses are not reserved, and host memory is misuse */
+};
+
+/* rig_gpus_create makes *out_gpus the GPUs of m, none of which has memory yet. A vendor's addresses
+   are reserved when its first GPU's memory is created. `options` may be NULL. Free it with
+   rig_gpus_free, before m is closed.
+   RIG_INVALID  the spaces are not multiples of 1 GiB or end above the 47 bits a process has
+   RIG_FAILED   memory ran out */
+enum rig_status rig_gpus_create(struct rig_machine *m, const struct rig_gpus_options *options,
+                                struct rig_gpus **out_gpus, struct rig_error *err);
+
+/* rig_gpus_free frees the process's memory of all GPUs' memories, their regions included, and
+   touches no device: what functions hold stays theirs until rig_machine_close. NULL is allowed. */
+void rig_gpus_free(struct rig_gpus *take_gpus);
+
+/* rig_gpus_finish_releases finishes every release of the machine that can be finished now. */
+void rig_gpus_finish_releases(struct rig_gpus *gpus);
+
+/* rig_gpus_count and rig_gpus_memory enumerate the memories, in the order in which they were
+   created; one whose function was given back is among them as long as a region of it is out or
+   kept, or another GPU's region over its memory is. */
+size_t rig_gpus_count(const struct rig_gpus *gpus);
+struct rig_memory *rig_gpus_memory(const struct rig_gpus *gpus, size_t i);
+
+/* A GPU's place in a fabric of GPUs that reach each other's memory over direct links. Two GPUs of
+   one machine are joined iff their fabrics are equal. */
+struct rig_link {
+    unsigned fabric; /* which one */
+    unsigned place;  /* the GPU's number in it, by which the others' entries name it */
+};
+
+/* rig_gpus_link makes out_links[i] the place of the GPU functions[i] (a bus address or alias) in
+   fabric number `fabric`, for rig_memory_create of each. On a twin it puts the links there.
+   RIG_INVALID  no such function or no GPU, the same twice, fewer than 2 or more than 256, or one
+   has memory already RIG_REFUSED  a twin that has another fabric: it can have one RIG_FAILED memory
+   ran out */
+enum rig_status rig_gpus_link(struct rig_gpus *gpus, unsigned fabric, const char *const *functions,
+                              int count, struct rig_link *out_links, struct rig_error *err);
+
+/* What rig_memory_create may be told. */
+struct rig_memory_options {
+    const char *format; /* of the page tables, "amd-gfx10"; NULL: by the function's ids, on a twin
+                           the plain one where they do not tell */
+    int bar;            /* which BAR shows the memory; -1: the one the topology says */
+    uint64_t bytes;     /* of the GPU's memory; 0: as the GPU or the topology says */
+    bool combining;     /* the process's windows on the BAR combine writes; else uncached */
+    const struct rig_link *link; /* its place in a fabric; NULL: none */
+};
+
+/* rig_memory_create makes *out_memory the memory of the GPU `dev`, which was taken: an empty page
+   table with its root in the GPU's memory, and the GPU told of it where this library can. From then
+   on system memory for the function lies at addresses that the format's entries hold. `options` may
+   be NULL: a GPU as its ids and the topology say, uncached, without a link.
+   RIG_INVALID  dev is not taken or has a memory already; it has no such memory BAR; no such format;
+                bytes is no multiple of 4 KiB or less than 1 MiB; the format cannot name the link's
+                place, or another GPU has it
+   RIG_UNKNOWN  its format, or the size of its memory, is not known: err says how to give it
+   RIG_REFUSED  the machine refuses a window on the BAR, or the vendor's addresses are in use
+   RIG_NO_ROOM  the memory, or the part the BAR shows, has no page for the root table
+   RIG_FAILED   the function left the bus, a step was cut short, memory ran out
+   (memory-module: create) */
+enum rig_status rig_memory_create(struct rig_gpus *gpus, struct rig_device *dev,
+                                  const struct rig_memory_options *options,
+                                  struct rig_memory **out_memory, struct rig_error *err);
+
+/* rig_memory_release releases the GPU's function, then drops its page tables and ends its mappings
+   of other GPUs' memory as their frees would, so that those GPUs' functions go back once released.
+   While another GPU maps its memory, or a bus client was given some, the function stays taken.
+   Releasing again does only what an earlier release did not.
+   RIG_FAILED: the function may still master the bus, or a step was cut short; the rest is left to
+   the next release. (memory-module: release) */
+enum rig_status rig_memory_release(struct rig_memory *m, struct rig_error *err);
+
+/* What a memory is, for people and programs to look at. */
+struct rig_memory_info {
+    struct rig_device *device; /* NULL once it was given back in an earlier process */
+    struct rig_bdf function;
+    int number; /* the function's number in the topology */
+    enum rig_life life;
+    const char *format, *variant; /* "nv-mmu-v2", "turing"; variant may be empty */
+    const char *space;            /* the vendor whose space it is: "amd" */
+    rig_gpu_address space_base;
+    uint64_t space_bytes;
+    uint64_t bytes; /* of the GPU's memory */
+    int bar;
+    uint64_t bar_bytes;
+    bool linked;
+    struct rig_link link;
+    uint64_t free_bytes; /* of the main pool; 0 once it was given back */
+    uint64_t root;       /* offset of the root table in the GPU's memory */
+    bool flushes;        /* this library can ask the GPU for a flush */
+    bool reserved;       /* a bus client was given some of its memory */
+};
+
+/* rig_memory_info makes *out_info what m is now. */
+void rig_memory_info(struct rig_memory *m, struct rig_memory_info *out_info);
+
+/* The facts that decide whose GPU memory a GPU maps, the same at every open of the GPU: a value, to
+   compare (rig_reach_facts_equal), copy, and keep past the GPU's release. */
+struct rig_reach_facts {
+    uint64_t machine; /* which open machine: equal iff it is the same */
+    int function;     /* its number in that machine's topology */
+    bool remote;      /* the machine is reached through a transport */
+    enum rig_addressing addressing;
+    rig_gpu_address space; /* where its space begins: equal iff it is the same */
+    bool linked;
+    struct rig_link link;
+    uint64_t memory_bytes, bar_bytes;
+    bool bar_assigned; /* the memory BAR has a bus address */
+};
+
+/* rig_memory_reach is the facts of m's GPU. (memory-module: reach) */
+struct rig_reach_facts rig_memory_reach(const struct rig_memory *m);
+
+/* rig_reach_facts_equal is true iff they are the same facts. */
+bool rig_reach_facts_equal(const struct rig_reach_facts *a, const struct rig_reach_facts *b);
+
+/* rig_reaches is true iff rig_memory_map_peer on the GPU of `by` maps GPU memory of the GPU of
+   `to`, given room: another GPU of the same machine and space, and either linked to it, or neither
+   behind an IOMMU, all of its memory in its BAR, the machine not remote, and the bus known to carry
+   the requests as Linux's p2pdma decides for t, the machine's topology, by its kernel's rules.
+   False for two facts of one GPU. It takes no lock. (memory-module: reaches) */
+bool rig_reaches(const struct rig_topology *t, const struct rig_reach_facts *by,
+                 const struct rig_reach_facts *to);
+
+/* ---- regions */
+
+/* A region: a value that names it. Never an address, and never used again for another region, so a
+   region that was freed is known as such as long as its memory lives. */
+struct rig_region {
+    struct rig_memory *memory; /* of the GPU that addresses it */
+    uint64_t id;               /* unique among the regions of a struct rig_gpus; never 0 */
+};
+
+/* Where new memory is and who reaches it. */
+enum rig_kind {
+    RIG_KIND_GPU,  /* the GPU's memory, which the process does not reach */
+    RIG_KIND_BAR,  /* the GPU's memory, one block that the process reaches through the memory BAR */
+    RIG_KIND_HOST, /* system memory, which the GPU reaches snooped and past its caches */
+};
+
+/* rig_kind_name is "gpu", "bar" or "host". */
+const char *rig_kind_name(enum rig_kind kind);
+
+/* rig_memory_alloc makes *out_region a new region of `bytes` bytes of `kind` on m's GPU. Host
+   memory is rounded up to the machine's page, holds zeros, and lies at one address for the process
+   and the GPU. GPU memory is rounded up to 4 KiB, or to 2 MiB from 8 MiB on, and holds what it
+   held. With `uncached` the GPU bypasses its caches for it; host memory is always uncached.
+   RIG_INVALID  bytes is 0, m's function was released, or the process's addresses were not reserved
+   RIG_NO_ROOM  the GPU's memory, the space, a page table or the machine's memory has no room, or
+   the BAR reaches no free block for RIG_KIND_BAR RIG_REFUSED  the machine refuses system memory or
+   a window on the BAR; err names what is missing RIG_FAILED   cut short (memory-module: alloc) */
+enum rig_status rig_memory_alloc(struct rig_memory *m, enum rig_kind kind, uint64_t bytes,
+                                 bool uncached, struct rig_region *out_region,
+                                 struct rig_error *err);
+
+/* rig_memory_map_host makes *out_region the `bytes` bytes of the process at `address`, pinned and
+   mapped for m's GPU, snooped and uncached, at addresses of its space. The region's address is
+   where the GPU reaches the first of them. Each call maps and pins anew. RIG_INVALID  bytes is 0,
+   the range wraps, or m's function was released RIG_NO_ROOM  no room to pin, in the space or in a
+   page table RIG_REFUSED  the pages cannot be pinned, such as the process's own for a GPU that is
+   addressed physically; err says why RIG_FAILED   cut short (memory-module: map_host) */
+enum rig_status rig_memory_map_host(struct rig_memory *m, const void *address, uint64_t bytes,
+                                    struct rig_region *out_region, struct rig_error *err);
+
+/* rig_memory_map_peer makes *out_region the memory of `region`, of any GPU, m's own included,
+   mapped for m's GPU at the address it has there; of a region that map_peer gave, the memory of the
+   region that it maps. GPU memory is reached by its owner's BAR or a link, system memory at its
+   pages, which are pinned for m's GPU. Where m's GPU maps that memory already, *out_region is a new
+   region over the same mapping, and nothing is written or pinned. A mapping that an earlier call
+   left when it was cut short is taken over where it is whole, else cleared and written again.
+   RIG_INVALID  region, or the one it maps, was freed; m's function was released; m's GPU maps other
+                memory at those addresses
+   RIG_NO_ROOM  a page table, or the IOMMU's for the pin, has no room
+   RIG_REFUSED  other machines, other spaces, GPU memory that is not reached (rig_reaches) or whose
+                addresses m's entries cannot hold, the owner was released, the pages cannot be
+                pinned; err names them
+   RIG_FAILED   cut short
+   (memory-module: map_peer) */
+enum rig_status rig_memory_map_peer(struct rig_memory *m, struct rig_region region,
+                                    struct rig_region *out_region, struct rig_error *err);
+
+/* rig_memory_free ends the region. With the last region over a mapping it clears the mapping, asks
+   for a flush, and gives back the memory, or the pin, and the addresses, unless something may still
+   reach them: then they are kept (struct rig_region_info, kept) until that ends, or until the
+   function is given back. Memory that another GPU maps goes back at the first rig_memory_alloc,
+   map_host, map_peer, free or release of m after the last of its regions ended. After the
+   function's release no table is written and nothing goes back twice. Never refused. RIG_INVALID
+   region is not m's, or was freed RIG_FAILED   cut short: the region is freed, and what it held is
+   kept until the give-back (memory-module: free) */
+enum rig_status rig_memory_free(struct rig_memory *m, struct rig_region region,
+                                struct rig_error *err);
+
+/* rig_memory_bus makes *out_ranges where the function at bus address `client` reaches the region's
+   memory by DMA: multiples of 4 KiB in order from its first byte, *out_count of them, which the
+   caller frees. From then on, until the machine is closed, that memory and m's GPU are reserved for
+   the client, whatever is freed or released. Asking again reserves nothing more.
+   RIG_INVALID  region is none that rig_memory_alloc gave m, or was freed; m's function was released
+   RIG_REFUSED  client is no bus address or no function of the machine; the machine is remote; the
+                GPU or the client is behind an IOMMU that translates; for GPU memory, the BAR does
+                not show all of it or the bus does not carry the requests. Nothing is reserved
+   RIG_FAILED   memory ran out; nothing is reserved
+   (memory-module: bus) */
+enum rig_status rig_memory_bus(struct rig_memory *m, struct rig_region region, const char *client,
+                               struct rig_bus_range **out_ranges, size_t *out_count,
+                               struct rig_error *err);
+
+/* rig_region_address is the GPU address of the region's first byte, 0 where it was freed and
+   nothing of it is kept. (memory-module: address) */
+rig_gpu_address rig_region_address(struct rig_region region);
+
+/* What memory a region's bytes are in. */
+enum rig_target_kind {
+    RIG_TARGET_GPU,    /* the GPU's own; addresses are offsets in it */
+    RIG_TARGET_SYSTEM, /* system memory; addresses are bus addresses of the GPU */
+    RIG_TARGET_PEER,   /* another GPU's; addresses are offsets in that one's memory */
+};
+
+/* rig_target_name is "gpu", "system" or "peer". */
+const char *rig_target_name(enum rig_target_kind target);
+
+/* Where a region's bytes are, in order from its first byte. */
+struct rig_pages {
+    enum rig_target_kind target;
+    struct rig_bus_range *ranges; /* an address's meaning is the target's */
+    size_t count;
+};
+
+/* rig_region_pages makes *out_pages where the bytes of the region are; free it with rig_pages_free.
+   RIG_INVALID: it was freed. RIG_FAILED: memory ran out. (memory-module: pages) */
+enum rig_status rig_region_pages(struct rig_region region, struct rig_pages *out_pages,
+                                 struct rig_error *err);
+void rig_pages_free(struct rig_pages *pages);
+
+/* The process's window on a region's bytes. */
+struct rig_host {
+    void *memory; /* where the process sees the first byte, or NULL: only rig_region_read and
+                     rig_region_write reach it */
+    uint64_t bytes;
+    const char *path; /* a file that other programs can map instead, or NULL; the machine's own */
+    uint64_t offset;  /* of the first byte in it */
+};
+
+/* rig_region_host is true, and makes *out_host the process's window, iff there is one: on system
+   memory that rig_memory_alloc gave, on RIG_KIND_BAR memory, on what rig_memory_map_host borrowed,
+   and on what a region of rig_memory_map_peer maps, if that has one. Windows go with the owner's
+   give-back. (memory-module: host) */
+bool rig_region_host(struct rig_region region, struct rig_host *out_host);
+
+/* rig_region_read and rig_region_write move bytes through the process's window.
+   RIG_INVALID: the region was freed, has no window, or the bytes are not within it. RIG_FAILED: the
+   GPU whose BAR it is left the bus. */
+enum rig_status rig_region_read(struct rig_region region, uint64_t offset, void *out_data,
+                                size_t bytes, struct rig_error *err);
+enum rig_status rig_region_write(struct rig_region region, uint64_t offset, const void *data,
+                                 size_t bytes, struct rig_error *err);
+
+/* Where a region comes from. */
+enum rig_origin {
+    RIG_ORIGIN_ALLOCATED, /* rig_memory_alloc */
+    RIG_ORIGIN_BORROWED,  /* rig_memory_map_host */
+    RIG_ORIGIN_PEER,      /* rig_memory_map_peer */
+};
+
+/* rig_origin_name is "allocated", "borrowed" or "peer". */
+const char *rig_origin_name(enum rig_origin origin);
+
+/* A region, for people and programs to look at. */
+struct rig_region_info {
+    enum rig_origin origin;
+    bool has_kind; /* false: borrowed memory, or a peer's mapping of such */
+    enum rig_kind kind;
+    uint64_t of; /* the region that a region of map_peer maps; else 0 */
+    rig_gpu_address address;
+    uint64_t bytes; /* as rounded; of borrowed memory those asked for */
+    bool uncached;  /* the GPU bypasses its caches */
+    enum rig_target_kind target;
+    bool out;       /* it was not freed; else nothing, or not all, of it went back yet */
+    char kept[192]; /* why, where not out: "0000:41:00.0 maps it", "reserved for 0000:81:00.0", "the
+                       GPU did not confirm the flush", ... */
+};
+
+/* rig_region_info makes *out_info what the region is now. RIG_INVALID: it was freed and nothing of
+   it is kept. */
+enum rig_status rig_region_info(struct rig_region region, struct rig_region_info *out_info,
+                                struct rig_error *err);
+
+/* rig_gpus_next_region is true, and *out_region the region with the lowest id above `after` that is
+   out or kept; false where there is none. Looking changes nothing. */
+bool rig_gpus_next_region(const struct rig_gpus *gpus, uint64_t after,
+                          struct rig_region *out_region);
+
+/* rig_region_client is true, and *out_client the function that the region's memory is reserved for,
+   the i-th from 0; false where there are no more. It tells of kept regions too. */
+bool rig_region_client(struct rig_region region, size_t i, struct rig_bdf *out_client);
+
 #ifdef __cplusplus
 }
 #endif
