@@ -583,11 +583,11 @@ struct rig_remedy {
 #define RIG_REMEDY_STEPS 5
 
 /* rig_reach_remedy makes out_steps (room for RIG_REMEDY_STEPS) the least list of steps found after
-   which requests of `from` reach the memory of `to`, and *out_count its length: 0 where they do
-   already or nothing that can be set or moved helps. Where they do already, but up to the root
-   complex because ports redirect, the one step is what shortens the way. Advice is about settings
-   that exist; it never is to change the kernel's list. RIG_INVALID: a number out of range;
-   RIG_FAILED: memory ran out. */
+   which the answer for requests of `from` to memory of `to` is no longer no (what is then still
+   open are facts that the source lacks), and *out_count its length: 0 where nothing that can be set
+   or moved helps. Where the answer is not no, but ports redirect, the one step is what keeps
+   requests below the common bridge, if that is so. Advice is about settings that exist; it never is
+   to change the kernel's list. RIG_INVALID: a number out of range; RIG_FAILED: memory ran out. */
 enum rig_status rig_reach_remedy(const struct rig_topology *t, const struct rig_rules *rules,
                                  int from, int to, struct rig_remedy out_steps[RIG_REMEDY_STEPS],
                                  int *out_count, struct rig_error *err);
