@@ -34,7 +34,8 @@ enum rig_status rig_ranges_make_from(rig_ranges_source *source, uint64_t base, u
     r->base = base;
     r->shift = (unsigned)__builtin_ctzll(unit);
     r->units = r->free = bytes / unit;
-    if (!rig_edges_make(&r->edges, r->units, source) || !rig_holes_make(&r->holes, r->units, source)) {
+    if (!rig_edges_make(&r->edges, r->units, source) ||
+        !rig_holes_make(&r->holes, r->units, source)) {
         rig_ranges_drop(r);
         return rig_fail_memory(err);
     }
@@ -135,46 +136,43 @@ static bool place(struct rig_ranges *r, struct rig_hole hole, uint64_t at, uint6
     if ((before || after) &&
         !rig_edges_reserve(&r->edges, before ? at : end, before && after ? end : r->units))
         return false;
-    rig_holes_remove(&r->holes, hole.at, hole.units);
-    if (before) {
+    struct rig_hole left = {hole.at, before}, right = {end, after};
+    if (before)
         rig_edges_add(&r->edges, at, false);
-        rig_holes_add(&r->holes, hole.at, before);
-    } else {
-        struct rig_edge edge;
-        rig_edges_find(&r->edges, at, &edge);
-        rig_edges_mark(&r->edges, &edge, false);
-    }
-    if (after) {
+    else
+        rig_edges_take(&r->edges, at);
+    if (after)
         rig_edges_add(&r->edges, end, true);
-        rig_holes_add(&r->holes, end, after);
-    }
+    if (before || after)
+        rig_holes_change(&r->holes, hole, before ? left : right);
+    else
+        rig_holes_remove(&r->holes, hole.at, hole.units);
+    if (before && after)
+        rig_holes_add(&r->holes, right.at, right.units);
     r->free -= n;
     r->blocks++;
     return true;
 }
 
-/* Frees the block at the edge, which ends at the edge `next`. */
-static void give(struct rig_ranges *r, struct rig_edge edge, struct rig_edge next)
+static void give(struct rig_ranges *r, const struct rig_block *b)
 {
-    uint64_t at = edge.at, end = next.at;
-    r->free += end - at;
+    uint64_t at = b->edge.at, left = b->before.at;
+    struct rig_hole before = {left, at - left}, after = {b->next.at, b->end - b->next.at};
+    struct rig_hole all = {b->before.hole ? left : at, b->end - (b->before.hole ? left : at)};
+    r->free += b->next.at - at;
     r->blocks--;
-    if (next.hole) {
-        end = rig_edges_next(&r->edges, &next).at;
-        rig_holes_remove(&r->holes, next.at, end - next.at);
-        rig_edges_remove(&r->edges, &next);
-    }
-    struct rig_edge left = {.hole = false};
-    if (at)
-        left = rig_edges_previous(&r->edges, &edge);
-    if (left.hole) {
-        rig_holes_remove(&r->holes, left.at, at - left.at);
-        rig_edges_remove(&r->edges, &edge);
-        at = left.at;
-    } else {
-        rig_edges_mark(&r->edges, &edge, true);
-    }
-    rig_holes_add(&r->holes, at, end - at);
+    if (b->next.hole)
+        rig_edges_remove(&r->edges, &b->next);
+    if (b->before.hole)
+        rig_edges_remove(&r->edges, &b->edge);
+    else
+        rig_edges_give(&r->edges, &b->edge);
+    if (b->before.hole && b->next.hole)
+        rig_holes_remove(&r->holes, after.at, after.units);
+    if (b->before.hole || b->next.hole)
+        rig_holes_change(&r->holes, b->before.hole ? before : after, all);
+    else
+        rig_holes_add(&r->holes, all.at, all.units);
 }
 
 static enum rig_status refuse_arguments(uint64_t bytes, uint64_t align, struct rig_error *err)
@@ -314,16 +312,16 @@ enum rig_status rig_ranges_give(struct rig_ranges *r, uint64_t address, uint64_t
                                 struct rig_error *err)
 {
     uint64_t at, n;
-    struct rig_edge edge, next;
-    if (!units_at(r, address, bytes, &at, &n) || !rig_edges_find(&r->edges, at, &edge) || edge.hole)
+    struct rig_block block;
+    if (!units_at(r, address, bytes, &at, &n) || !rig_edges_block(&r->edges, at, &block))
         return rig_fail(err, RIG_INVALID, NULL, "no block of %#llx bytes begins at %#llx",
                         (unsigned long long)bytes, (unsigned long long)address);
-    next = rig_edges_next(&r->edges, &edge);
-    if (next.at - at != n)
+    if (block.next.at - at != n)
         return rig_fail(err, RIG_INVALID, NULL, "the block at %#llx has %#llx bytes, not %#llx",
-                        (unsigned long long)address, (unsigned long long)(next.at - at) << r->shift,
+                        (unsigned long long)address,
+                        (unsigned long long)(block.next.at - at) << r->shift,
                         (unsigned long long)bytes);
-    give(r, edge, next);
+    give(r, &block);
     return RIG_OK;
 }
 

@@ -136,7 +136,8 @@ static inline bool many_previous(const struct many *c, uint32_t slot, uint32_t *
     return true;
 }
 
-bool rig_edges_find(const struct rig_edges *e, uint64_t at, struct rig_edge *out)
+/* Whether unit `at` is an edge, and which. */
+static inline bool find(const struct rig_edges *e, uint64_t at, struct rig_edge *out)
 {
     struct rig_chunk *c = e->chunk[at >> RIG_CHUNK_LOG2];
     uint32_t unit = at % CHUNK_UNITS;
@@ -193,7 +194,7 @@ struct rig_edge rig_edges_at_or_before(const struct rig_edges *e, uint64_t at)
     return last_before(e, chunk);
 }
 
-struct rig_edge rig_edges_next(const struct rig_edges *e, const struct rig_edge *edge)
+static inline struct rig_edge next(const struct rig_edges *e, const struct rig_edge *edge)
 {
     uint64_t chunk = edge->at >> RIG_CHUNK_LOG2;
     struct rig_chunk *c = e->chunk[chunk];
@@ -207,7 +208,8 @@ struct rig_edge rig_edges_next(const struct rig_edges *e, const struct rig_edge 
     return first_from(e, chunk + 1);
 }
 
-struct rig_edge rig_edges_previous(const struct rig_edges *e, const struct rig_edge *edge)
+/* The edge before one that is not at unit 0. */
+static inline struct rig_edge previous(const struct rig_edges *e, const struct rig_edge *edge)
 {
     uint64_t chunk = edge->at >> RIG_CHUNK_LOG2;
     struct rig_chunk *c = e->chunk[chunk];
@@ -219,6 +221,21 @@ struct rig_edge rig_edges_previous(const struct rig_edges *e, const struct rig_e
         return few_edge(c, chunk, edge->slot - 1);
     }
     return last_before(e, chunk);
+}
+
+struct rig_edge rig_edges_next(const struct rig_edges *e, const struct rig_edge *edge)
+{
+    return next(e, edge);
+}
+
+bool rig_edges_block(const struct rig_edges *e, uint64_t at, struct rig_block *out)
+{
+    if (!find(e, at, &out->edge) || out->edge.hole)
+        return false;
+    out->next = next(e, &out->edge);
+    out->end = out->next.hole ? next(e, &out->next).at : out->next.at;
+    out->before = at ? previous(e, &out->edge) : out->edge;
+    return true;
 }
 
 /* A chunk with the edges of `from` and room for `count` of them, or NULL. */
@@ -291,15 +308,23 @@ void rig_edges_add(struct rig_edges *e, uint64_t at, bool hole)
     c->count++;
 }
 
-void rig_edges_mark(struct rig_edges *e, const struct rig_edge *edge, bool hole)
+void rig_edges_take(struct rig_edges *e, uint64_t at)
+{
+    struct rig_chunk *c = e->chunk[at >> RIG_CHUNK_LOG2];
+    uint32_t unit = at % CHUNK_UNITS;
+    if (c->room == MANY)
+        many(c)->hole[unit / 64] &= ~(UINT64_C(1) << unit % 64);
+    else
+        c->entry[rank(c, unit * 2)] &= (uint16_t)~1U;
+}
+
+void rig_edges_give(struct rig_edges *e, const struct rig_edge *edge)
 {
     struct rig_chunk *c = e->chunk[edge->at >> RIG_CHUNK_LOG2];
-    if (c->room == MANY) {
-        uint64_t *m = &many(c)->hole[edge->slot / 64], bit = UINT64_C(1) << edge->slot % 64;
-        *m = hole ? *m | bit : *m & ~bit;
-    } else {
-        c->entry[edge->slot] = (uint16_t)((c->entry[edge->slot] & ~1) | hole);
-    }
+    if (c->room == MANY)
+        many(c)->hole[edge->slot / 64] |= UINT64_C(1) << edge->slot % 64;
+    else
+        c->entry[edge->slot] |= 1;
 }
 
 void rig_edges_remove(struct rig_edges *e, const struct rig_edge *edge)

@@ -299,6 +299,24 @@ void rig_holes_remove(struct rig_holes *h, uint64_t at, uint64_t units)
     }
 }
 
+void rig_holes_change(struct rig_holes *h, struct rig_hole from, struct rig_hole to)
+{
+    uint32_t class = class_of(from.units);
+    struct rig_hole_node *n = h->root[class];
+    if (n->level || class != class_of(to.units)) {
+        rig_holes_remove(h, from.at, from.units);
+        rig_holes_add(h, to.at, to.units);
+        return;
+    }
+    uint64_t key = key_of(to.units, to.at);
+    uint32_t i = rank(n->leaf, n->count, key_of(from.units, from.at));
+    for (; i && n->leaf[i - 1] > key; i--)
+        n->leaf[i] = n->leaf[i - 1];
+    for (; i + 1 < n->count && n->leaf[i + 1] < key; i++)
+        n->leaf[i] = n->leaf[i + 1];
+    n->leaf[i] = key;
+}
+
 static uint64_t first_key(const struct rig_hole_node *n)
 {
     while (n->level)

@@ -106,16 +106,22 @@ struct rig_edge {
 bool rig_edges_make(struct rig_edges *e, uint64_t units, rig_ranges_source *source);
 void rig_edges_drop(struct rig_edges *e);
 
-/* rig_edges_find is true, and *out the edge, iff unit `at` is one. */
-bool rig_edges_find(const struct rig_edges *e, uint64_t at, struct rig_edge *out);
-
 /* rig_edges_at_or_before is the greatest edge not above unit `at`, which is below the end. */
 struct rig_edge rig_edges_at_or_before(const struct rig_edges *e, uint64_t at);
 
-/* rig_edges_next is the edge after `edge`, the end included. rig_edges_previous is the one before
-   it; edge->at is not 0. */
+/* rig_edges_next is the edge after `edge`, the end included. */
 struct rig_edge rig_edges_next(const struct rig_edges *e, const struct rig_edge *edge);
-struct rig_edge rig_edges_previous(const struct rig_edges *e, const struct rig_edge *edge);
+
+/* A block and what lies about it. */
+struct rig_block {
+    struct rig_edge before; /* the edge before it; the same as `edge` where that is unit 0 */
+    struct rig_edge edge;   /* where it begins */
+    struct rig_edge next;   /* where it ends */
+    uint64_t end; /* where the hole ends that begins at `next`, if one does; else next.at */
+};
+
+/* rig_edges_block is true, and *out the block, iff one begins at unit `at`. */
+bool rig_edges_block(const struct rig_edges *e, uint64_t at, struct rig_block *out);
 
 /* rig_edges_reserve makes room for one more edge at unit a and, unless b is the end, one at unit b.
    False: memory ran out, and no edge changed. */
@@ -124,8 +130,10 @@ bool rig_edges_reserve(struct rig_edges *e, uint64_t a, uint64_t b);
 /* rig_edges_add adds an edge at a unit that is none, for which room is reserved. */
 void rig_edges_add(struct rig_edges *e, uint64_t at, bool hole);
 
-/* rig_edges_mark makes the edge one of a hole or of a block. */
-void rig_edges_mark(struct rig_edges *e, const struct rig_edge *edge, bool hole);
+/* rig_edges_take turns the edge at unit `at`, of a hole, into one of a block; rig_edges_give the
+   edge of a block into one of a hole. */
+void rig_edges_take(struct rig_edges *e, uint64_t at);
+void rig_edges_give(struct rig_edges *e, const struct rig_edge *edge);
 
 /* rig_edges_remove removes the edge. Places of later edges of its chunk change. */
 void rig_edges_remove(struct rig_edges *e, const struct rig_edge *edge);
@@ -149,7 +157,7 @@ struct rig_holes {
     struct rig_bits used; /* the classes that have a hole */
     struct rig_hole_node *unused;
     struct rig_hole_slab *slabs;
-    uint64_t nodes; /* got so far, unused ones included */
+    uint64_t nodes;   /* got so far, unused ones included */
     uint64_t classes; /* the most that can have a hole */
     rig_ranges_source *source;
 };
@@ -166,6 +174,9 @@ void rig_holes_add(struct rig_holes *h, uint64_t at, uint64_t units);
 
 /* rig_holes_remove removes a hole, which is there. */
 void rig_holes_remove(struct rig_holes *h, uint64_t at, uint64_t units);
+
+/* rig_holes_change makes the hole `from`, which is there, the hole `to`. */
+void rig_holes_change(struct rig_holes *h, struct rig_hole from, struct rig_hole to);
 
 /* rig_holes_next is true, and *out the hole, for the least hole by size, then by address, that is
    not below (units, at). */
