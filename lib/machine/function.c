@@ -20,100 +20,6 @@ static const char *name_of(const struct rig_device *dev, char text[RIG_BDF_MAX])
     return rig_bdf_format(device_bdf(dev), text);
 }
 
-/* ---- machines */
-
-enum rig_status machine_init(struct rig_machine *m, const struct rig_machine_ops *ops,
-                             const char *kind, struct rig_topology *take_topology,
-                             uint64_t page_size, struct rig_error *err)
-{
-    m->ops = ops;
-    m->kind = kind;
-    m->topology = take_topology;
-    m->page_size = page_size;
-    m->functions = calloc(1, sizeof *m->functions);
-    size_t count = (size_t)rig_topology_count(take_topology);
-    if (m->functions)
-        m->functions->by_function = calloc(count + 1, sizeof(struct rig_device *));
-    if (!m->functions || !m->functions->by_function) {
-        free(m->functions);
-        m->functions = NULL;
-        rig_topology_free(take_topology);
-        m->topology = NULL;
-        return rig_fail_memory(err);
-    }
-    pthread_mutex_init(&m->functions->lock, NULL);
-    return RIG_OK;
-}
-
-void functions_forget(struct rig_machine *m)
-{
-    struct rig_functions *all = m->functions;
-    while (all->devices) {
-        struct rig_device *dev = all->devices;
-        all->devices = dev->next;
-        all->by_function[dev->function] = NULL;
-        device_drop(dev);
-    }
-    free(all->restored);
-    all->restored = NULL;
-    all->restored_count = 0;
-}
-
-void machine_drop(struct rig_machine *m)
-{
-    if (m->functions) {
-        functions_forget(m);
-        pthread_mutex_destroy(&m->functions->lock);
-        free(m->functions->by_function);
-        free(m->functions);
-    }
-    m->functions = NULL;
-    rig_topology_free(m->topology);
-    m->topology = NULL;
-}
-
-void machine_detach(struct rig_machine *m)
-{
-    m->ops->close(m);
-}
-
-const struct rig_topology *rig_machine_topology(const struct rig_machine *m)
-{
-    return m->topology;
-}
-
-enum rig_status machine_reserve(struct rig_machine *m, uint64_t start, uint64_t bytes,
-                                struct rig_error *err)
-{
-    uint64_t end;
-    if (bytes == 0 || start == 0 || !rig_add(start, bytes, &end) || end > UINTPTR_MAX ||
-        ((start | bytes) & (m->page_size - 1)) != 0)
-        return rig_fail(err, RIG_INVALID, NULL,
-                        "addresses 0x%llx+0x%llx cannot be reserved: not whole pages",
-                        (unsigned long long)start, (unsigned long long)bytes);
-    return m->ops->reserve(m, (void *)(uintptr_t)start, bytes, err);
-}
-
-enum rig_addressing machine_addressing(struct rig_machine *m, int function)
-{
-    struct rig_function_now now;
-    m->ops->list(m, function, &now);
-    return now.addressing;
-}
-
-void machine_bar(struct rig_machine *m, int function, int bar, struct rig_bar_now *out_bar)
-{
-    m->ops->bar(m, function, bar, out_bar);
-}
-
-struct rig_device *machine_device(struct rig_machine *m, int function)
-{
-    functions_lock(m);
-    struct rig_device *dev = m->functions->by_function[function];
-    functions_unlock(m);
-    return dev;
-}
-
 /* Whether the command register says that the function masters no more. All ones say nothing: that
    is how a function reads that is gone or asleep, and it may be back. */
 static bool reads_off(struct rig_machine *m, int function)
@@ -312,7 +218,7 @@ static bool is_kept(const struct rig_device *dev)
     return dev->keepers > 0 && !dev->machine->functions->ending;
 }
 
-static bool is_reserved(const struct rig_device *dev)
+static bool has_reservation(const struct rig_device *dev)
 {
     for (size_t i = 0; i < dev->keepers; i++)
         if (dev->keeper[i].why == DEVICE_KEEP_RESERVED)
@@ -345,7 +251,7 @@ static enum rig_status finish_once(struct rig_device *dev, struct rig_error *err
     bool used = dev->uses > 0;
     if (!used)
         dev->life = off && is_kept(dev) ? RIG_LIFE_KEPT : RIG_LIFE_RELEASED;
-    bool reserved = is_reserved(dev);
+    bool reserved = has_reservation(dev);
     functions_unlock(m);
     char name[RIG_BDF_MAX];
     if (!off)

@@ -60,6 +60,9 @@ struct rig_functions {
     struct rig_device *devices; /* every one there ever was, newest first */
     struct rig_device **by_function;
     uint64_t last_hold;
+    void *placed; /* allocations by their addresses in the process: a tree (search.h) */
+    struct rig_bus_range *reserved; /* process addresses; in the order they were reserved */
+    size_t reserved_count;
     bool ending;                    /* keeps count no more */
     struct restored_hold *restored; /* in order of id, for device_hold_by_id */
     size_t restored_count;
@@ -83,9 +86,12 @@ enum rig_status device_give_back(struct rig_device *dev, struct rig_error *err);
 enum rig_status device_give_back_let_go(struct rig_device *dev, struct rig_error *err);
 
 /* hold_new makes a hold of the device's, not in its list yet; NULL when memory ran out. hold_enter
-   puts it there, newest. */
+   puts it there, newest; false, when memory ran out or its addresses are in use, it is not. */
 struct device_hold *hold_new(struct rig_device *dev, bool pinned);
-void hold_enter(struct device_hold *hold);
+bool hold_enter(struct device_hold *hold);
+
+/* is_reserved is true iff [start, start + bytes) lies within one reserved range. */
+bool is_reserved(const struct rig_machine *m, uint64_t start, uint64_t bytes);
 
 /* device_drop frees the device and all that hangs on it, giving nothing back. */
 void device_drop(struct rig_device *dev);

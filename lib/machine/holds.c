@@ -1,6 +1,6 @@
 #include "machine/functions.h"
 
-#include <stdio.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +9,27 @@
 #define COMMAND_MEMORY 0x2u
 
 /* ---- holds */
+
+/* Orders allocations by where the process sees them; ones that overlap are equal. */
+static int by_place(const void *a, const void *b)
+{
+    const struct rig_grant *x = &((const struct device_hold *)a)->grant;
+    const struct rig_grant *y = &((const struct device_hold *)b)->grant;
+    uint64_t first = (uint64_t)(uintptr_t)x->memory, other = (uint64_t)(uintptr_t)y->memory;
+    if (first > other + (y->bytes - 1))
+        return 1;
+    return first + (x->bytes - 1) < other ? -1 : 0;
+}
+
+/* Whether an allocation that a function still holds is at some of the addresses. */
+static bool in_use(struct rig_machine *m, uint64_t start, uint64_t bytes)
+{
+    struct device_hold key = {.grant = {.memory = (void *)(uintptr_t)start, .bytes = bytes}};
+    functions_lock(m);
+    bool used = tfind(&key, &m->functions->placed, by_place) != NULL;
+    functions_unlock(m);
+    return used;
+}
 
 struct device_hold *hold_new(struct rig_device *dev, bool pinned)
 {
@@ -20,11 +41,16 @@ struct device_hold *hold_new(struct rig_device *dev, bool pinned)
     return hold;
 }
 
-void hold_enter(struct device_hold *hold)
+bool hold_enter(struct device_hold *hold)
 {
     struct rig_device *dev = hold->device;
     struct rig_functions *all = dev->machine->functions;
     functions_lock(dev->machine);
+    void *node = hold->pinned ? NULL : tsearch(hold, &all->placed, by_place);
+    if (!hold->pinned && (!node || *(struct device_hold **)node != hold)) {
+        functions_unlock(dev->machine);
+        return false;
+    }
     hold->held = true;
     if (hold->id == 0)
         hold->id = ++all->last_hold;
@@ -34,6 +60,7 @@ void hold_enter(struct device_hold *hold)
         dev->holds->previous = hold;
     dev->holds = hold;
     functions_unlock(dev->machine);
+    return true;
 }
 
 /* Takes the hold out of the device's list. The machine's lock is held. */
@@ -45,6 +72,8 @@ static void hold_leave(struct device_hold *hold)
         hold->device->holds = hold->next;
     if (hold->next)
         hold->next->previous = hold->previous;
+    if (!hold->pinned)
+        tdelete(hold, &hold->device->machine->functions->placed, by_place);
     hold->held = false;
 }
 
@@ -103,6 +132,27 @@ static enum rig_status give_hold_back(struct device_hold *hold, struct rig_error
 
 /* ---- system memory */
 
+static enum rig_status take_memory(struct rig_device *dev, const struct rig_memory_request *request,
+                                   struct device_hold **out_hold, struct rig_error *err)
+{
+    struct rig_machine *m = dev->machine;
+    struct device_hold *hold = hold_new(dev, false);
+    if (!hold)
+        return rig_fail_memory(err);
+    enum rig_status status = m->ops->alloc(m, dev->function, request, &hold->grant, err);
+    if (status == RIG_OK && !hold_enter(hold)) {
+        m->ops->free(m, dev->function, hold->grant.id, NULL);
+        free(hold->grant.ranges);
+        status = rig_fail_memory(err);
+    }
+    if (status != RIG_OK) {
+        free(hold);
+        return status;
+    }
+    *out_hold = hold;
+    return RIG_OK;
+}
+
 enum rig_status device_alloc(struct rig_device *dev, uint64_t bytes, uint64_t at, bool contiguous,
                              struct device_hold **out_hold, struct rig_error *err)
 {
@@ -122,18 +172,13 @@ enum rig_status device_alloc(struct rig_device *dev, uint64_t bytes, uint64_t at
     if ((at & (m->page_size - 1)) != 0 || !rig_add(at, request.bytes, &end) || end > UINTPTR_MAX)
         return rig_fail(err, RIG_INVALID, name, "system memory cannot go at 0x%llx",
                         (unsigned long long)at);
+    if (at != 0 && (!is_reserved(m, at, request.bytes) || in_use(m, at, request.bytes)))
+        return rig_fail(err, RIG_INVALID, name, "system memory cannot go at 0x%llx: %s",
+                        (unsigned long long)at,
+                        is_reserved(m, at, request.bytes) ? "other memory is there"
+                                                          : "the addresses are not reserved");
     request.at = (void *)(uintptr_t)at;
-    struct device_hold *hold = hold_new(dev, false);
-    if (!hold)
-        return rig_fail_memory(err);
-    status = m->ops->alloc(m, dev->function, &request, &hold->grant, err);
-    if (status != RIG_OK) {
-        free(hold);
-        return status;
-    }
-    hold_enter(hold);
-    *out_hold = hold;
-    return RIG_OK;
+    return take_memory(dev, &request, out_hold, err);
 }
 
 enum rig_status device_pin(struct rig_device *dev, uint64_t start, uint64_t bytes,
@@ -389,7 +434,7 @@ void device_drop(struct rig_device *dev)
 {
     while (dev->holds) {
         struct device_hold *hold = dev->holds;
-        dev->holds = hold->next;
+        hold_leave(hold);
         free(hold->grant.ranges);
         free(hold);
     }

@@ -130,12 +130,11 @@ static enum rig_status restore_hold(struct rig_device *dev, const json_t *j, str
         hold->id > dev->machine->functions->last_hold ||
         !json_get_bool(j, "let_go", &hold->let_go) ||
         !json_get_bool(j, "abandoned", &hold->abandoned) ||
-        !read_grant(json_object_get(j, "grant"), &hold->grant)) {
+        !read_grant(json_object_get(j, "grant"), &hold->grant) || !hold_enter(hold)) {
         free(hold->grant.ranges);
         free(hold);
         return bad(err, "a hold");
     }
-    hold_enter(hold);
     dev->machine->functions->restored_count++;
     return RIG_OK;
 }
@@ -242,6 +241,12 @@ enum rig_status machine_restore(struct rig_machine *m, const json_t *state, stru
         return bad(err, "the kind");
     if (!json_get_count(state, "last_hold", &m->functions->last_hold))
         return bad(err, "last_hold");
+    struct rig_functions *all = m->functions;
+    int reserved = 0;
+    if (json_array_size(json_object_get(state, "reserved")) > 0 &&
+        !json_get_ranges(state, "reserved", RANGES_MAX, &all->reserved, &reserved))
+        return bad(err, "reserved");
+    all->reserved_count = (size_t)reserved;
     const json_t *one;
     size_t i;
     enum rig_status status = RIG_OK;

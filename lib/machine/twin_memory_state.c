@@ -1,0 +1,306 @@
+/* The saved state of a twin's system memory: grants, pins, reserved addresses. */
+#include "machine/twins.h"
+
+#include "base/json.h"
+
+#include <search.h>
+#include <stdlib.h>
+
+static enum rig_status bad(struct rig_error *err, const char *what)
+{
+    return rig_fail(err, RIG_BAD_INPUT, "machine", "%s is missing or wrong", what);
+}
+
+/* ---- saving */
+
+struct saving {
+    struct twin *w;
+    json_t *grants, *orphans;
+    bool whole;
+};
+
+static json_t *saved_pieces(const struct twin_grant *grant)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < grant->pieces; i++) {
+        const struct twin_piece *piece = &grant->piece[i];
+        json_t *one =
+            json_pack("[o I b]", json_hex(piece->at), (json_int_t)piece->bytes, piece->own);
+        if (json_array_append_new(all, one) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+static json_t *saved_grant(const struct twin *w, const struct twin_grant *grant)
+{
+    char name[RIG_BDF_MAX];
+    rig_bdf_format(w->function[grant->function].facts->bdf, name);
+    return json_pack("{sI ss sb so sI so so}", "id", (json_int_t)grant->id, "function", name, "pin",
+                     grant->pin, "memory", json_hex(grant->memory), "bytes",
+                     (json_int_t)grant->bytes, "pieces", saved_pieces(grant), "device",
+                     grant->translated ? json_hex(grant->device) : json_null());
+}
+
+/* A pinned page may be in several pins; it is an orphan once. */
+static bool save_orphans(struct saving *s, const struct twin_grant *pin)
+{
+    bool whole = true;
+    for (int i = 0; i < pin->pieces && whole; i++)
+        for (uint64_t done = 0; !pin->piece[i].own && done < pin->piece[i].bytes && whole;
+             done += s->w->machine.page_size) {
+            uint64_t at = pin->piece[i].at + done;
+            const struct twin_page *page = page_of(s->w, at);
+            if (page->orphan)
+                whole = json_array_append_new(s->orphans, json_pack("[o o]", json_hex(at),
+                                                                    json_hex(page->window))) == 0;
+        }
+    return whole;
+}
+
+static void save_one(const void *node, VISIT visit, void *closure)
+{
+    struct saving *s = closure;
+    const struct twin_grant *grant = *(struct twin_grant *const *)node;
+    if ((visit != postorder && visit != leaf) || !s->whole)
+        return;
+    s->whole = json_array_append_new(s->grants, saved_grant(s->w, grant)) == 0 &&
+               (!grant->pin || save_orphans(s, grant));
+}
+
+static json_t *saved_reserved(const struct twin *w)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < w->reserved_count; i++) {
+        json_t *one =
+            json_pack("[o I]", json_hex(w->reserved[i].start), (json_int_t)w->reserved[i].bytes);
+        if (json_array_append_new(all, one) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+enum rig_status memory_save(struct twin *w, json_t *out_state, struct rig_error *err)
+{
+    struct saving s = {w, json_array(), json_array(), true};
+    s.whole = s.grants && s.orphans;
+    if (s.whole)
+        twalk_r(w->grants, save_one, &s);
+    bool whole = json_object_set_new(out_state, "grants", s.grants) == 0 && s.whole;
+    whole = json_object_set_new(out_state, "orphans", s.orphans) == 0 && whole;
+    whole = json_object_set_new(out_state, "reserved", saved_reserved(w)) == 0 && whole;
+    whole = json_object_set_new(out_state, "last_grant", json_integer((json_int_t)w->last_grant)) ==
+                0 &&
+            whole;
+    return whole ? RIG_OK : rig_fail_memory(err);
+}
+
+/* ---- loading */
+
+static bool in_system(const struct twin *w, uint64_t at, uint64_t bytes)
+{
+    uint64_t page = w->machine.page_size;
+    return bytes > 0 && ((at | bytes) & (page - 1)) == 0 && at >= w->system_base &&
+           at - w->system_base < w->system_bytes &&
+           w->system_bytes - (at - w->system_base) >= bytes;
+}
+
+static enum rig_status load_pieces(struct twin *w, struct twin_grant *grant, const json_t *all,
+                                   struct rig_error *err)
+{
+    size_t i;
+    const json_t *one;
+    uint64_t sum = 0;
+    json_array_foreach(all, i, one)
+    {
+        struct twin_piece piece = {.own = json_is_true(json_array_get(one, 2))};
+        const json_t *bytes = json_array_get(one, 1);
+        if (!json_hex_value(json_array_get(one, 0), &piece.at) || !json_is_integer(bytes) ||
+            json_integer_value(bytes) <= 0)
+            return bad(err, "a grant's pages");
+        piece.bytes = (uint64_t)json_integer_value(bytes);
+        if ((piece.own ? !grant->pin || ((piece.at | piece.bytes) & (w->machine.page_size - 1))
+                       : !in_system(w, piece.at, piece.bytes)) ||
+            !rig_add(sum, piece.bytes, &sum))
+            return bad(err, "a grant's pages");
+        enum rig_status status = grant_add_piece(grant, piece, true, err);
+        if (status != RIG_OK)
+            return status;
+    }
+    return grant->pieces > 0 && sum == grant->bytes ? RIG_OK : bad(err, "a grant's size");
+}
+
+/* Takes the grant's device addresses and has them lead to its pages. Those of the process before
+   are lost until they are found again. */
+static enum rig_status load_translation(struct twin *w, struct twin_grant *grant,
+                                        struct rig_error *err)
+{
+    enum rig_status status = iommu_take_at(w, grant->function, grant->device, grant->bytes, err);
+    uint64_t at = grant->device;
+    for (int i = 0; i < grant->pieces && status == RIG_OK; i++) {
+        const struct twin_piece *piece = &grant->piece[i];
+        struct twin_mapping mapping = {at, piece->bytes, piece->at, piece->own, piece->own};
+        status = iommu_map(w, grant->function, &mapping, err);
+        at += piece->bytes;
+    }
+    grant->translated = status == RIG_OK;
+    return status == RIG_FAILED || status == RIG_OK ? status : bad(err, "a device address");
+}
+
+static enum rig_status take_pages(struct twin *w, const struct twin_grant *grant,
+                                  struct rig_error *err)
+{
+    for (int i = 0; i < grant->pieces; i++) {
+        const struct twin_piece *piece = &grant->piece[i];
+        if (grant->pin) {
+            for (uint64_t done = 0; !piece->own && done < piece->bytes;
+                 done += w->machine.page_size)
+                page_of(w, piece->at + done)->pins++;
+            continue;
+        }
+        enum rig_status status = rig_ranges_take_at(w->pages, piece->at, piece->bytes, NULL);
+        if (status != RIG_OK)
+            return status == RIG_FAILED ? rig_fail_memory(err) : bad(err, "a grant's pages");
+    }
+    return RIG_OK;
+}
+
+static enum rig_status load_grant(struct twin *w, const json_t *j, struct rig_error *err)
+{
+    struct rig_bdf bdf;
+    int function =
+        json_get_bdf(j, "function", &bdf) ? rig_topology_find_bdf(w->machine.topology, bdf) : -1;
+    bool pin;
+    if (function < 0 || !json_get_bool(j, "pin", &pin))
+        return bad(err, "a grant's function");
+    struct twin_grant *grant = grant_new(w, function, pin);
+    if (!grant)
+        return rig_fail_memory(err);
+    w->last_grant--;
+    enum rig_status status = RIG_OK;
+    uint64_t end;
+    if (!json_get_count(j, "id", &grant->id) || grant->id == 0 || grant->id > w->last_grant ||
+        grant_find(w, grant->id) || !json_get_hex(j, "memory", &grant->memory) ||
+        !json_get_count(j, "bytes", &grant->bytes) || !rig_add(grant->memory, grant->bytes, &end) ||
+        (!pin && grant_at(w, grant->memory)))
+        status = bad(err, "a grant");
+    if (status == RIG_OK)
+        status = load_pieces(w, grant, json_object_get(j, "pieces"), err);
+    if (status == RIG_OK)
+        status = take_pages(w, grant, err);
+    if (status == RIG_OK && json_get_hex(j, "device", &grant->device))
+        status = w->function[function].translated ? load_translation(w, grant, err)
+                                                  : bad(err, "a grant's device address");
+    if (status == RIG_OK)
+        status = grant_enter(w, grant, NULL, err);
+    if (status != RIG_OK)
+        grant_drop(grant);
+    return status;
+}
+
+static enum rig_status load_orphan(struct twin *w, const json_t *j, struct rig_error *err)
+{
+    uint64_t at, window;
+    uint64_t unit = w->machine.page_size;
+    if (!json_hex_value(json_array_get(j, 0), &at) ||
+        !json_hex_value(json_array_get(j, 1), &window) || !in_system(w, at, unit) ||
+        (window & (unit - 1)) != 0)
+        return bad(err, "a pinned page");
+    struct twin_page *page = page_of(w, at);
+    if (page->orphan)
+        return RIG_OK;
+    if (page->pins == 0)
+        return bad(err, "a pinned page");
+    enum rig_status status = rig_ranges_take_at(w->pages, at, unit, NULL);
+    if (status != RIG_OK)
+        return status == RIG_FAILED ? rig_fail_memory(err) : bad(err, "a pinned page");
+    page->orphan = true;
+    page->window = window;
+    struct twin_piece piece = {at, unit, false};
+    status = window ? memory_claim(w, window, unit, err) : RIG_OK;
+    return window && status == RIG_OK ? memory_window(w, window, &piece, 1, err) : status;
+}
+
+/* Allocations in order of their addresses in the process, of which the ones that follow each other
+   in the file too are mapped in one go. */
+struct viewing {
+    struct twin *w;
+    uint64_t start;
+    struct twin_piece run; /* bytes 0: none yet */
+    enum rig_status status;
+    struct rig_error *err;
+};
+
+static void view_run(struct viewing *v)
+{
+    if (v->run.bytes > 0 && v->status == RIG_OK)
+        v->status = memory_claim(v->w, v->start, v->run.bytes, v->err);
+    if (v->run.bytes > 0 && v->status == RIG_OK)
+        v->status = memory_window(v->w, v->start, &v->run, 1, v->err);
+    v->run.bytes = 0;
+}
+
+static void view_one(const void *node, VISIT visit, void *closure)
+{
+    struct viewing *v = closure;
+    const struct twin_grant *grant = *(struct twin_grant *const *)node;
+    if (visit != postorder && visit != leaf)
+        return;
+    uint64_t at = grant->memory;
+    for (int i = 0; i < grant->pieces; i++) {
+        const struct twin_piece *piece = &grant->piece[i];
+        if (v->run.bytes == 0 || v->start + v->run.bytes != at ||
+            v->run.at + v->run.bytes != piece->at) {
+            view_run(v);
+            v->start = at;
+            v->run = (struct twin_piece){piece->at, 0, false};
+        }
+        v->run.bytes += piece->bytes;
+        at += piece->bytes;
+    }
+}
+
+static enum rig_status view_all(struct twin *w, struct rig_error *err)
+{
+    struct viewing v = {.w = w, .status = RIG_OK, .err = err};
+    twalk_r(w->windows, view_one, &v);
+    view_run(&v);
+    return v.status;
+}
+
+enum rig_status memory_load(struct twin *w, const json_t *state, struct rig_error *err)
+{
+    if (!json_get_count(state, "last_grant", &w->last_grant))
+        return bad(err, "last_grant");
+    size_t i;
+    const json_t *one;
+    enum rig_status status = RIG_OK;
+    json_array_foreach(json_object_get(state, "reserved"), i, one)
+    {
+        uint64_t start;
+        const json_t *bytes = json_array_get(one, 1);
+        if (!json_hex_value(json_array_get(one, 0), &start) || !json_is_integer(bytes) ||
+            json_integer_value(bytes) <= 0)
+            return bad(err, "a reserved range");
+        status = memory_reserve(w, start, (uint64_t)json_integer_value(bytes), err);
+        if (status != RIG_OK)
+            return status;
+    }
+    json_array_foreach(json_object_get(state, "grants"), i, one)
+    {
+        status = load_grant(w, one, err);
+        if (status != RIG_OK)
+            return status;
+    }
+    json_array_foreach(json_object_get(state, "orphans"), i, one)
+    {
+        status = load_orphan(w, one, err);
+        if (status != RIG_OK)
+            return status;
+    }
+    return view_all(w, err);
+}
