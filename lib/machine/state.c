@@ -82,9 +82,11 @@ enum rig_status machine_save(struct rig_machine *m, json_t **out_state, struct r
         whole = json_array_append_new(functions, saved_device(dev)) == 0;
     }
     enum rig_status status = whole ? m->ops->save(m, back_end, err) : rig_fail_memory(err);
+    const struct rig_functions *all = m->functions;
     json_t *state =
-        json_pack("{ss sI so so}", "kind", m->kind, "last_hold",
-                  (json_int_t)m->functions->last_hold, "functions", functions, "state", back_end);
+        json_pack("{ss sI so so so}", "kind", m->kind, "last_hold", (json_int_t)all->last_hold,
+                  "reserved", json_ranges(all->reserved, (int)all->reserved_count), "functions",
+                  functions, "state", back_end);
     if (status == RIG_OK && !state)
         status = rig_fail_memory(err);
     if (status != RIG_OK) {
