@@ -293,7 +293,7 @@ lint/clang-tidy:
 lint/cppcheck:
 	@$(SUITE) -1 $@ cppcheck --quiet --error-exitcode=1 -j $(JOBS) --std=c11 --inline-suppr \
 		--enable=warning,performance,portability --library=posix \
-		--suppressions-list=.cppcheck -Ilib -D_GNU_SOURCE $(C_FILES)
+		--suppressions-list=.cppcheck --include=tests/cppcheck.h -Ilib -D_GNU_SOURCE $(C_FILES)
 lint/shellcheck:
 	@$(SUITE) -1 $@ shellcheck -x -s bash $(SHELL_PARTS) $(SCRIPTS)
 lint/mandoc:

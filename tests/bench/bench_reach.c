@@ -207,7 +207,7 @@ int main(void)
 {
     bench_pin();
     if (bench_short())
-        return measure(600, 0, 1, 4) & measure(600, 20, 1, 0) ? 0 : 1;
+        return measure(600, 0, 1, 4) && measure(600, 20, 1, 0) ? 0 : 1;
     bool good = measure(512, 0, 1, 4);
     good &= measure(512, 20, 1, 0);
     good &= measure(4096, 0, 64, 2);

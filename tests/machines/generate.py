@@ -106,7 +106,7 @@ def config_space(f):
     if f.virtual_of:
         put(0, 0xffffffff, 4)
     put(4, f.command, 2)
-    put(6, 0x0010 if f.kind or f.virtual_of else 0, 2)
+    put(6, 0x0010 if f.kind not in (None, "pci") else 0, 2)
     put(8, f.revision, 1)
     put(9, f.cls, 3)
     put(12, 0x10, 1)
@@ -157,6 +157,8 @@ def config_space(f):
 
 def extended(f, put):
     parts = []
+    if f.kind == "root-port":
+        parts.append((0x0001, lambda at: None, 0x48))
     if f.acs is not None:
         parts.append((0x000d, lambda at: (put(at + 4, f.acs_can, 2), put(at + 6, f.acs, 2)), 8))
     if f.ats:
@@ -581,7 +583,7 @@ def main():
             "cpu_vendor": "GenuineIntel", "cpu_family": 6, "kernel": "6.1.0-31-lab", "p2pdma": "on",
             "host": "vmd"}),
         "sriov.hex": lspci(sriov(), 4096, ("-nn", "-xxxx")),
-        "conventional.txt": text(conventional(), 256, ("-vvv", "-nn", "-xxx")),
+        "conventional.txt": text(conventional()),
     }
     for name, content in files.items():
         (HERE / name).write_text(content)
