@@ -542,9 +542,3 @@ enum rig_status read_lspci(const char *name, const char *data, size_t bytes,
     free_reader(r);
     return status;
 }
-
-enum rig_status read_lspci_tree(const char *name, const char *data, size_t bytes,
-                                struct rig_topology **out, struct rig_error *err)
-{
-    return read_lspci(name, data, bytes, out, err);
-}

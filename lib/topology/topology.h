@@ -124,8 +124,6 @@ void config_decode(struct rig_topology *t, struct node *node, const uint8_t *con
    they do not accept. Each calls topology_finish. */
 enum rig_status read_lspci(const char *name, const char *data, size_t bytes,
                            struct rig_topology **out, struct rig_error *err);
-enum rig_status read_lspci_tree(const char *name, const char *data, size_t bytes,
-                                struct rig_topology **out, struct rig_error *err);
 enum rig_status read_capture(const char *name, const char *data, size_t bytes,
                              struct rig_topology **out, struct rig_error *err);
 /* root: a directory that holds sys/, proc/, boot/ of a machine; "" or "/" is this machine (then

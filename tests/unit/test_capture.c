@@ -4,6 +4,7 @@
 #include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -426,6 +427,44 @@ static void a_captured_machine_answers_as_its_source_also_redacted(void **state)
     globfree(&machines);
 }
 
+/* The literal block of the manual page, which ends with it. */
+static char *manual_example(void)
+{
+    FILE *file = fopen("man/rigmem-machine.5", "r");
+    assert_non_null(file);
+    char *page = calloc(1, 65536);
+    assert_non_null(page);
+    assert_true(fread(page, 1, 65535, file) > 0);
+    fclose(file);
+    char *begin = strstr(page, ".Bd -literal\n{");
+    assert_non_null(begin);
+    begin += strlen(".Bd -literal\n");
+    char *end = strstr(begin, "\n.Ed");
+    assert_non_null(end);
+    char *text = strndup(begin, (size_t)(end - begin));
+    free(page);
+    return text;
+}
+
+/* The ports part at 0000:02:08.0, whose control 0x001d redirects; an AMD processor of family 25
+   carries what then passes the host bridge: 2 steps on each side of the switch's upstream port. */
+static void the_manuals_example_answers_as_the_manual_says(void **state)
+{
+    (void)state;
+    char *text = manual_example();
+    struct rig_topology *t = read_text(text);
+    struct rig_reach reach;
+    assert_int_equal(rig_reach_pair(t, rig_rules_default(t, NULL), rig_topology_find(t, "gpu0"),
+                                    rig_topology_find(t, "gpu1"), &reach, NULL),
+                     RIG_OK);
+    assert_int_equal(reach.answer, RIG_ANSWER_YES);
+    assert_int_equal(reach.p2pdma.possible, RIG_THRU_HOST_BRIDGE);
+    assert_int_equal(reach.p2pdma.distance, 4);
+    rig_reach_free(&reach);
+    rig_topology_free(t);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +478,7 @@ int main(void)
         cmocka_unit_test(what_breaks_a_rule_is_refused_with_its_place_and_the_rule),
         cmocka_unit_test(too_deep_or_too_many_is_refused_before_it_is_built),
         cmocka_unit_test(redaction_leaves_out_the_owner_and_keeps_what_decides),
+        cmocka_unit_test(the_manuals_example_answers_as_the_manual_says),
         cmocka_unit_test(a_captured_machine_answers_as_its_source_also_redacted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,210 @@
+/* What a source may be: its kind is found by content, and what holds no machine is refused in one
+   sentence that says what it is. */
+#include "topology/topology.h"
+
+#include "fixture_tree.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char capture[] = "{\"format\":\"rigmem-machine\",\"version\":1,\"functions\":"
+                              "[{\"address\":\"0000:03:00.0\",\"parent\":\"root\"}]}";
+
+/* A function whose ids are 8086:09a2, as `lspci -x` prints it. */
+static const char hex[] = "00:00.0 System peripheral: Intel Corporation Ice Lake Memory Map/VT-d\n"
+                          "00: 86 80 a2 09 00 00 10 00 04 00 80 08 00 00 80 00\n"
+                          "10: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"
+                          "20: 00 00 00 00 00 00 00 00 00 00 00 00 86 80 00 00\n"
+                          "30: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n\n";
+
+static const char tree[] = "-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n";
+
+static enum rig_source kind_of(const char *text, size_t bytes)
+{
+    struct rig_topology *t = NULL;
+    struct rig_error err;
+    rig_error_clear(&err);
+    if (rig_topology_parse("x", text, bytes, &t, &err) != RIG_OK)
+        fail_msg("%s: %s", err.where, err.why);
+    enum rig_source kind = rig_topology_machine(t)->source;
+    rig_topology_free(t);
+    return kind;
+}
+
+static void the_kind_of_a_text_is_found_by_its_content(void **state)
+{
+    (void)state;
+    assert_int_equal(kind_of(capture, strlen(capture)), RIG_SOURCE_CAPTURE);
+    assert_int_equal(kind_of(hex, strlen(hex)), RIG_SOURCE_LSPCI_HEX);
+    assert_int_equal(kind_of(tree, strlen(tree)), RIG_SOURCE_LSPCI_TREE);
+    char marked[sizeof capture + 8];
+    int n = snprintf(marked, sizeof marked, "\xef\xbb\xbf\n %s", capture);
+    assert_int_equal(kind_of(marked, (size_t)n), RIG_SOURCE_CAPTURE);
+}
+
+static const struct {
+    const char *text;
+    size_t bytes;
+    const char *why;
+} refused[] = {
+    {"", 0, "empty"},
+    {" \n\t\n", 4, "empty"},
+    {"\x1f\x8b\x08", 3, "gzip archive"},
+    {"BZh9", 4, "bzip2 archive"},
+    {"\x7f"
+     "ELF",
+     4, "a program"},
+    {"\xff\xfe{\0", 4, "UTF-16"},
+    {"00:00.0 \0", 9, "a NUL byte at offset 8"},
+    {"<?xml version=\"1.0\"?><topology/>", 32, "hwloc's XML"},
+    {"<system version=\"1\"/>", 21, "NCCL's"},
+    {"<!DOCTYPE html><html>", 21, "a web page"},
+    {"[]", 2, "a JSON list"},
+    {"{\"children\":[],\"class\":\"system\",\"id\":\"x\"}", 41, "lshw's"},
+};
+
+static void what_holds_no_machine_is_refused_by_what_it_is(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(refused); i++) {
+        struct rig_topology *t = NULL;
+        struct rig_error err;
+        rig_error_clear(&err);
+        assert_int_equal(rig_topology_parse("x", refused[i].text, refused[i].bytes, &t, &err),
+                         RIG_BAD_INPUT);
+        if (!strstr(err.why, refused[i].why))
+            fail_msg("\"%s\" does not hold \"%s\"", err.why, refused[i].why);
+        assert_true(err.hint[0] != '\0');
+        assert_null(t);
+    }
+}
+
+static void expect_load(const char *source, enum rig_status status, const char *why)
+{
+    struct rig_topology *t = NULL;
+    struct rig_error err;
+    rig_error_clear(&err);
+    enum rig_status got = rig_topology_load(source, &t, &err);
+    if (got != status || (why && !strstr(err.why, why)))
+        fail_msg("%s gives %d: %s", source ? source : "NULL", (int)got, err.why);
+    rig_topology_free(t);
+}
+
+static void a_source_that_names_nothing_is_misuse(void **state)
+{
+    (void)state;
+    expect_load(NULL, RIG_INVALID, "empty");
+    expect_load("", RIG_INVALID, "empty");
+    expect_load("live:", RIG_INVALID, "no directory");
+}
+
+static void what_cannot_be_read_is_refused_with_the_reason(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char path[256];
+    fixture_make(&f);
+    expect_load("/nowhere/machine.json", RIG_REFUSED, "No such file");
+    expect_load("live:/nowhere", RIG_REFUSED, "No such file");
+    expect_load(f.root, RIG_BAD_INPUT, "holds no machine");
+    snprintf(path, sizeof path, "%s/loop", f.root);
+    fixture_link(&f, "loop", "loop");
+    expect_load(path, RIG_REFUSED, "symbolic links");
+    snprintf(path, sizeof path, "%s/socket", f.root);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(s, (struct sockaddr *)&address, sizeof address), 0);
+    expect_load(path, RIG_REFUSED, "a socket, not a file");
+    close(s);
+    fixture_remove(&f);
+}
+
+static void endless_devices_are_refused_at_once(void **state)
+{
+    (void)state;
+    expect_load("/dev/null", RIG_BAD_INPUT, "empty");
+    expect_load("/dev/zero", RIG_BAD_INPUT, "binary");
+}
+
+static void a_file_a_pipe_and_standard_input_give_the_same(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char path[256];
+    fixture_make(&f);
+    fixture_file(&f, "machine", hex);
+    snprintf(path, sizeof path, "%s/machine", f.root);
+    expect_load(path, RIG_OK, NULL);
+
+    snprintf(path, sizeof path, "%s/pipe", f.root);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    pid_t writer = fork();
+    assert_true(writer >= 0);
+    if (writer == 0) {
+        int fd = open(path, O_WRONLY);
+        bool written = true;
+        for (size_t i = 0; written && i < strlen(hex); i += 7) {
+            size_t n = strlen(hex) - i < 7 ? strlen(hex) - i : 7;
+            written = write(fd, hex + i, n) == (ssize_t)n;
+        }
+        _exit(!written);
+    }
+    expect_load(path, RIG_OK, NULL);
+    int status;
+    assert_int_equal(waitpid(writer, &status, 0), writer);
+    assert_int_equal(status, 0);
+
+    int ends[2], input = dup(STDIN_FILENO);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], hex, strlen(hex)), (ssize_t)strlen(hex));
+    close(ends[1]);
+    assert_true(dup2(ends[0], STDIN_FILENO) >= 0);
+    expect_load("-", RIG_OK, NULL);
+    close(ends[0]);
+    if (input >= 0)
+        dup2(input, STDIN_FILENO);
+    close(input);
+    fixture_remove(&f);
+}
+
+static void a_directory_may_be_the_root_or_its_sys(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char path[256];
+    fixture_make(&f);
+    fixture_function(&f, "pci0000:00/0000:00:01.0");
+    static const char *const forms[][2] = {
+        {"", ""}, {"", "/sys"}, {"live:", ""}, {"live:", "/sys"}};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(forms); i++) {
+        snprintf(path, sizeof path, "%s%s%s", forms[i][0], f.root, forms[i][1]);
+        expect_load(path, RIG_OK, NULL);
+    }
+    fixture_remove(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_kind_of_a_text_is_found_by_its_content),
+        cmocka_unit_test(what_holds_no_machine_is_refused_by_what_it_is),
+        cmocka_unit_test(a_source_that_names_nothing_is_misuse),
+        cmocka_unit_test(what_cannot_be_read_is_refused_with_the_reason),
+        cmocka_unit_test(endless_devices_are_refused_at_once),
+        cmocka_unit_test(a_file_a_pipe_and_standard_input_give_the_same),
+        cmocka_unit_test(a_directory_may_be_the_root_or_its_sys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
