@@ -196,6 +196,9 @@ void reach_rules_text(struct view *view, const struct reach_question *q)
         out_escaped(view->out, q->rules_from);
         out_text(view->out, ")");
     }
+    struct rig_fact on = rig_topology_machine(q->t)->p2pdma;
+    if (rig_fact_has(on) && on.value == 0)
+        out_text(view->out, "; this kernel is built without p2pdma, so its own answer is no");
     out_text(view->out, "\n");
 }
 

@@ -59,8 +59,21 @@ static enum rig_status fail_command(struct reader *r, const char *word)
     return fail(r->err, word, near ? hint : NULL, "no such command");
 }
 
+static bool belongs_to_command(const char *name)
+{
+    int count;
+    const struct command_row *rows = commands(&count);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < rows[i].option_count; k++)
+            if (strcmp(rows[i].options[k].name, name) == 0)
+                return true;
+    return false;
+}
+
 static enum rig_status fail_option(struct reader *r, const char *word, const char *name)
 {
+    if (!r->request->command && belongs_to_command(name))
+        return fail(r->err, word, NULL, "stands after its command");
     const char *near = suggest(name, next_option, r->request->command);
     char hint[128];
     if (near)

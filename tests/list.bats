@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# rigmem list. What the bundled machines hold is told in tests/machines/README.md.
+
+setup() {
+    : "${RIGMEM:?names the program under test}"
+    machines=$BATS_TEST_DIRNAME/machines
+    cd "$BATS_TEST_TMPDIR"
+}
+
+json() {
+    python3 -c 'import json,sys; d=json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"
+}
+
+@test "every function is listed, in bus order" {
+    "$RIGMEM" -m "$machines/sriov.hex" list >out
+    [ "$(awk 'NR>1 {print $1}' out)" = "0000:00:00.0
+0000:00:01.0
+0000:01:00.0
+0000:02:01.0
+0000:02:02.0
+0000:03:00.0
+0000:04:00.0
+0000:04:00.1
+0000:05:00.0" ]
+    [ "$(head -1 out | awk '{print $1, $2, $NF}')" = "FUNCTION ALIAS NAME" ]
+}
+
+@test "the filters gpu, nic, nvme and bridge choose by kind" {
+    count() { "$RIGMEM" -m "$machines/server-8gpu.json" list "$1" | tail -n +2 | wc -l; }
+    [ "$(count gpu)" -eq 8 ]
+    [ "$(count nic)" -eq 4 ]
+    [ "$(count nvme)" -eq 4 ]
+    # four root ports, four switches of one upstream and four downstream ports
+    [ "$(count bridge)" -eq 24 ]
+}
+
+@test "a bus address or an alias chooses one function" {
+    run "$RIGMEM" -m "$machines/server-8gpu.json" list gpu3
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 2 ]
+    [[ ${lines[1]} == 0000:0a:00.0* ]]
+    run "$RIGMEM" -m "$machines/server-8gpu.json" list 0a:00.0
+    [[ ${lines[1]} == 0000:0a:00.0*gpu3* ]]
+}
+
+@test "a text chooses every function whose line holds it, whatever its case" {
+    run "$RIGMEM" -m "$machines/sriov.hex" list 10B5:8724
+    [ "${#lines[@]}" -eq 4 ]
+    run "$RIGMEM" -m "$machines/sriov.hex" list ETHERNET
+    [ "${#lines[@]}" -eq 4 ]
+}
+
+@test "a filter that nothing passes prints the header and exits 0" {
+    run "$RIGMEM" -m "$machines/sriov.hex" list nothing-like-it
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+}
+
+@test "an address that is not there is a usage error" {
+    run "$RIGMEM" -m "$machines/sriov.hex" list 0000:77:00.0
+    [ "$status" -eq 2 ]
+    [[ $output == *"rigmem: list: 0000:77:00.0: no such function"* ]]
+}
+
+@test "unknown facts are ? in text and null with a reason in JSON" {
+    "$RIGMEM" -m "$machines/sriov.hex" list gpu >out
+    [[ $(tail -1 out) == *" ? "* ]]
+    "$RIGMEM" -j -m "$machines/sriov.hex" list gpu >out
+    [ "$(json 'd["result"]["functions"][0]["numa_node"]' <out)" = None ]
+    [ "$(json '"numa_node" in [u["field"] for u in d["result"]["functions"][0]["unknown"]]' <out)" = True ]
+}
+
+@test "assumed facts are told: the GPU's memory by its id" {
+    "$RIGMEM" -m "$machines/sriov.hex" list gpu0 | grep -q '16 GiB (assumed)'
+    "$RIGMEM" -j -m "$machines/sriov.hex" list gpu0 >out
+    [ "$(json '[a["value"] for a in d["result"]["functions"][0]["assumed"] if a["field"]=="gpu_memory"]' <out)" = "[17179869184]" ]
+}
+
+@test "a fact that is given is known: --gpu-memory, --iommu, --gpu" {
+    "$RIGMEM" -j -m "$machines/sriov.hex" --gpu-memory gpu0=8GiB --iommu gpu0=identity list gpu0 >out
+    [ "$(json 'd["result"]["functions"][0]["gpu_memory"]' <out)" = 8589934592 ]
+    [ "$(json 'd["result"]["functions"][0]["iommu"]' <out)" = identity ]
+    [ "$(json '[a for a in d["result"]["functions"][0]["assumed"] if a["field"]=="gpu_memory"]' <out)" = "[]" ]
+    "$RIGMEM" -j -m "$machines/sriov.hex" --gpu 03:00.0 list 03:00.0 >out
+    [ "$(json 'd["result"]["functions"][0]["gpu"]' <out)" = True ]
+}
+
+@test "addresses and ids are text, sizes and counts are numbers" {
+    "$RIGMEM" -j -m "$machines/server-8gpu.json" list gpu0 >out
+    [ "$(json '[type(d["result"]["functions"][0][k]).__name__ for k in ("vendor","device","class","gpu_memory","numa_node","iommu_group")]' <out)" = \
+        "['str', 'str', 'str', 'int', 'int', 'int']" ]
+    [ "$(json '[b["bytes"] for b in d["result"]["functions"][0]["bars"] if b["bar"]==1]' <out)" = "[17179869184]" ]
+}
+
+@test "names with terminal escapes are printed escaped" {
+    printf '00:00.0 VGA compatible controller [0300]: Evil \033[31mCard\007 [1002:73bf]\n\tControl: I/O+ Mem+ BusMaster+\n\tRegion 0: Memory at e0000000 (64-bit, prefetchable) [size=256M]\n' >evil.txt
+    run "$RIGMEM" -m evil.txt list
+    [ "$status" -eq 0 ]
+    [[ $output != *$'\033'* ]]
+    [[ $output != *$'\007'* ]]
+}

@@ -1,0 +1,385 @@
+#!/usr/bin/env bats
+# rigmem reach. The answers were worked out by hand from Linux's rules: tests/machines/README.md.
+
+setup() {
+    : "${RIGMEM:?names the program under test}"
+    machines=$BATS_TEST_DIRNAME/machines
+    server=$machines/server-8gpu.json
+    xeon=$machines/xeon-listed.json
+    sriov=$machines/sriov.hex
+    cd "$BATS_TEST_TMPDIR"
+}
+
+json() {
+    python3 -c 'import json,sys; d=json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"
+}
+
+# The one pair's member by a Python expression over p.
+pair() {
+    python3 -c 'import json,sys; p=json.load(open("out"))["result"]["pairs"][0]; print(eval(sys.argv[1]))' "$1"
+}
+
+# Runs reach with --json into ./out; sets status.
+ask() {
+    status=0
+    "$RIGMEM" -j "$@" >out 2>err || status=$?
+}
+
+@test "a pair's answer is the exit code: yes 0, no 1, unknown 6" {
+    ask -m "$server" reach gpu0 gpu1
+    [ "$status" -eq 0 ]
+    [ "$(pair 'p["answer"], p["gate"]')" = "('yes', None)" ]
+    ask -m "$server" reach gpu2 gpu3
+    [ "$status" -eq 1 ]
+    [ "$(pair 'p["answer"], p["gate"]')" = "('no', 'acs-redirect')" ]
+    ask -m "$sriov" reach nic0 gpu0
+    [ "$status" -eq 6 ]
+    [ "$(pair 'p["answer"]')" = unknown ]
+}
+
+@test "a row and a matrix exit 0 whatever they say" {
+    for words in "reach" "reach gpu2" "reach --all"; do
+        # shellcheck disable=SC2086
+        run "$RIGMEM" -q -m "$server" $words
+        [ "$status" -eq 0 ]
+        [ "$output" = "" ]
+    done
+}
+
+@test "-q answers a pair by its exit code alone" {
+    run "$RIGMEM" -q -m "$server" reach gpu2 gpu3
+    [ "$status" -eq 1 ]
+    [ "$output" = "" ]
+}
+
+@test "text: first the answer, then the first closed gate" {
+    "$RIGMEM" -m "$server" reach gpu2 gpu3 >out || [ "$?" -eq 1 ]
+    [ "$(sed -n 1p out)" = "gpu2 (0000:09:00.0) -> gpu3 (0000:0a:00.0): no" ]
+    sed -n 2p out | grep -q '^  acs-redirect: .*0000:08:08.0'
+}
+
+@test "what the kernel says and what this library maps are two lines" {
+    "$RIGMEM" -m "$xeon" --iommu all=translate reach gpu0 gpu1 >out || [ "$?" -eq 1 ]
+    grep -q '^  this library maps  *no$' out
+    grep -q "^  the kernel's p2pdma says  THRU_HOST_BRIDGE, distance 4, by the rules of Linux 6.1$" out
+    sed -n 2p out | grep -q '^  iommu-translates: '
+}
+
+@test "a pair under one switch: BUS_ADDR, distance 4, PIX, the switch as common bridge" {
+    ask -m "$server" reach gpu0 gpu1
+    [ "$(pair 'p["p2pdma"]["verdict"], p["p2pdma"]["possible"], p["p2pdma"]["distance"], p["p2pdma"]["common"], p["path"]')" = \
+        "('BUS_ADDR', ['BUS_ADDR'], 4, '0000:01:00.0', 'PIX')" ]
+    [ "$(pair 'p["p2pdma"]["redirecting"]')" = "[]" ]
+}
+
+@test "redirecting functions with their bits: the provider's path first, then the client's" {
+    ask -m "$server" reach gpu4 gpu5
+    [ "$(pair 'p["p2pdma"]["redirecting"]')" = \
+        "[{'bits': '0x000c', 'function': '0000:82:09.0'}, {'bits': '0x000c', 'function': '0000:82:08.0'}]" ]
+    [ "$(pair 'p["p2pdma"]["verdict"], p["p2pdma"]["distance"]')" = "('NOT_SUPPORTED', 4)" ]
+}
+
+@test "redirecting ports are named also when the verdict is yes" {
+    ask -m "$server" --cpu AMD:25 reach gpu2 gpu3
+    [ "$status" -eq 0 ]
+    [ "$(pair 'p["p2pdma"]["verdict"], [r["function"] for r in p["p2pdma"]["redirecting"]]')" = \
+        "('THRU_HOST_BRIDGE', ['0000:08:08.0'])" ]
+    "$RIGMEM" -m "$server" --cpu AMD:25 reach gpu2 gpu3 | grep -q 'redirecting  *0000:08:08.0 ACS 0x000c'
+}
+
+@test "host bridges with root, representative, id and the entry that matched" {
+    ask -m "$xeon" reach gpu0 gpu1
+    [ "$(pair '[(b["root"], b["representative"], b["id"], b["entry"]) for b in sorted(p["p2pdma"]["host_bridges"], key=lambda b: b["root"])]')" = \
+        "[('0000:15', '0000:15:00.0', '8086:09a2', '8086:09a2'), ('0000:97', '0000:97:00.0', '8086:09a2', '8086:09a2')]" ]
+    [ "$(pair 'p["p2pdma"]["verdict"], p["p2pdma"]["distance"], p["path"]')" = "('THRU_HOST_BRIDGE', 4, 'SYS')" ]
+    ask -m "$server" reach gpu0 gpu4
+    [ "$(pair '[(b["root"], b["id"], b["entry"]) for b in sorted(p["p2pdma"]["host_bridges"], key=lambda b: b["root"])]')" = \
+        "[('0000:00', '8086:6f00', None), ('0000:80', '8086:6f04', None)]" ]
+    [ "$(pair 'p["gate"], p["path"], p["p2pdma"]["distance"]')" = "('bridge-unlisted', 'SYS', 8)" ]
+}
+
+@test "the rule set is the machine's kernel's, and --rules chooses another" {
+    ask -m "$xeon" reach gpu0 gpu1
+    [ "$(json 'd["result"]["rules"]' <out)" = 6.1 ]
+    ask -m "$xeon" reach gpu0 gpu1 --rules 5.15
+    [ "$status" -eq 1 ]
+    [ "$(json 'd["result"]["rules"]' <out)" = 5.15 ]
+    [ "$(pair 'p["gate"]')" = bridge-unlisted ]
+    ask -m "$xeon" reach f3:00.0 gpu0 --rules=7.2
+    [ "$status" -eq 0 ]
+    ask -m "$xeon" reach f3:00.0 gpu0
+    [ "$status" -eq 1 ]
+    ask -m "$xeon" --kernel 5.15.0-91-generic reach gpu0 gpu1
+    [ "$status" -eq 1 ]
+}
+
+@test "rules of no kernel are a usage error; before the command --rules says where it stands" {
+    ask -m "$xeon" reach --rules 4.4
+    [ "$status" -eq 2 ]
+    ask --rules 6.1 -m "$xeon" reach
+    [ "$status" -eq 2 ]
+    grep -q 'stands after its command' err
+}
+
+@test "a function that is not there is a usage error" {
+    ask -m "$server" reach gpu8
+    [ "$status" -eq 2 ]
+    grep -q '^rigmem: reach: gpu8: no such function' err
+    ask -m "$server" reach gpu0 0000:77:00.0
+    [ "$status" -eq 2 ]
+}
+
+@test "self: a GPU does not reach itself by this library, and p2pdma says distance 0" {
+    ask -m "$server" reach gpu0 gpu0
+    [ "$status" -eq 1 ]
+    [ "$(pair 'p["gate"], p["p2pdma"]["distance"]')" = "('self', 0)" ]
+}
+
+@test "--why lists every gate of the pair, open or closed" {
+    "$RIGMEM" -m "$server" reach gpu2 gpu3 --why >out || [ "$?" -eq 1 ]
+    for gate in self other-machine other-space link iommu-translates bar-unassigned bar-small same-bridge acs-redirect \
+        cpu-amd-zen bridge-unlisted; do
+        grep -Eq "^    (open|closed|\?) +$gate " out
+    done
+    grep -Eq '^    closed +acs-redirect ' out
+    grep -Eq '^    open +bar-small ' out
+    [ "$("$RIGMEM" -m "$server" reach gpu2 gpu3 | grep -c '^    ')" -eq 0 ]
+}
+
+@test "--why below a matrix shows each pair's gates" {
+    [ "$("$RIGMEM" -m "$xeon" reach --why | grep -c '^  gates$')" -eq 2 ]
+}
+
+@test "two reasons are both told: a small BAR and the route" {
+    ask -m "$server" --assume bar=gpu3:256MiB reach gpu2 gpu3
+    [ "$(pair 'p["gate"]')" = bar-small ]
+    [ "$(pair 'sorted(g["gate"] for g in p["gates"] if g["open"] is False and g["decides"])')" = "['acs-redirect', 'bar-small', 'bridge-unlisted', 'cpu-amd-zen']" ] ||
+        [ "$(pair '{"acs-redirect", "bar-small"} <= set(g["gate"] for g in p["gates"] if g["open"] is False)')" = True ]
+}
+
+@test "the matrix: GPUs, NICs and NVMe drives as rows, GPUs as columns" {
+    "$RIGMEM" -m "$server" reach >out
+    [ "$(sed -n 1p out | xargs)" = "gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7" ]
+    [ "$(sed -n '2,17p' out | awk '{print $1}' | xargs)" = \
+        "gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7 nic0 nvme0 nic1 nvme1 nic2 nvme2 nic3 nvme3" ]
+}
+
+@test "cells hold this library's answer, the kernel's verdict, the path and the distance" {
+    "$RIGMEM" -m "$server" reach >out
+    row() { grep "^$1 " out | head -1 | sed 's/  */ /g'; }
+    [ "$(row gpu0)" = "gpu0 X yes B PIX 4 no N PHB 8 no N PHB 8 no N SYS 8 no N SYS 8 no N SYS 8 no N SYS 8" ]
+    [ "$(row gpu2)" = "gpu2 no N PHB 8 no N PHB 8 X no N PIX 4 no N SYS 8 no N SYS 8 no N SYS 8 no N SYS 8" ]
+    [ "$(row nic1)" = "nic1 no N PHB 8 no N PHB 8 no N PIX 4 yes B PIX 4 no N SYS 8 no N SYS 8 no N SYS 8 no N SYS 8" ]
+    [ "$(row nvme3)" = "nvme3 no N SYS 8 no N SYS 8 no N SYS 8 no N SYS 8 no N PHB 8 no N PHB 8 yes B PIX 4 yes B PIX 4" ]
+}
+
+@test "the matrix is directional: a small BAR blocks only requests to it" {
+    "$RIGMEM" -m "$xeon" --assume bar=gpu1:256MiB reach >out
+    grep -Eq '^gpu0 +X +no +T SYS 4$' out
+    grep -Eq '^gpu1 +yes T SYS 4 +X$' out
+    grep -q '^  bar-small: gpu0 -> gpu1: ' out
+    grep -q '^assuming .*0000:98:00.0.* = 256 MiB, from --assume$' out
+}
+
+@test "the legend explains the letters and paths of the table, and no others" {
+    "$RIGMEM" -m "$xeon" reach >out
+    grep -q '^  T    through the host bridge$' out
+    grep -q '^  SYS  across NUMA nodes$' out
+    ! grep -Eq '^  (B|N|PIX|PXB|PHB) ' out
+}
+
+@test "distinct reasons stand once, with how many pairs they are of" {
+    "$RIGMEM" -m "$server" reach >out
+    # 4 pairs with gpu2 below the second switch; 2 + 4 below the third
+    grep -q '^  acs-redirect: gpu2 -> gpu3 and 3 more: .*: 0000:08:08.0 0x001d$' out
+    [ "$(grep -c '^  acs-redirect: ' out)" -eq 2 ]
+    grep '^  acs-redirect: gpu4 -> gpu5 and 5 more: ' out | grep 0000:82:08.0 | grep 0000:82:09.0 | grep 0000:82:0a.0 |
+        grep -q 0000:82:0b.0
+    # 14 no-pairs... each of 16 clients to the other switch of its socket: 4 clients x 2 GPUs x 2 directions
+    [ "$(grep -c '^  bridge-unlisted: ' out)" -eq 2 ]
+}
+
+@test "reach A is A's row" {
+    "$RIGMEM" -m "$server" reach nic0 >out
+    [ "$(sed -n '2p' out | sed 's/  */ /g')" = "nic0 yes B PIX 4 yes B PIX 4 no N PHB 8 no N PHB 8 no N SYS 8 no N SYS 8 no N SYS 8 no N SYS 8" ]
+    [ "$(sed -n '3p' out)" = "" ]
+    ask -m "$server" reach nic0
+    [ "$(json '[(p["from"], p["to"], p["answer"]) for p in d["result"]["pairs"]][:3]' <out)" = \
+        "[('0000:05:00.0', '0000:03:00.0', 'yes'), ('0000:05:00.0', '0000:04:00.0', 'yes'), ('0000:05:00.0', '0000:09:00.0', 'no')]" ]
+    [ "$(json 'len(d["result"]["pairs"])' <out)" -eq 8 ]
+}
+
+@test "--all: every function that is no bridge, both ways" {
+    ask -m "$server" reach --all
+    # 16 endpoints and the function 00:00.0
+    [ "$(json 'len(d["result"]["pairs"])' <out)" -eq 272 ]
+    "$RIGMEM" -m "$server" reach --all | sed -n 1p | grep -q 'nvme0'
+}
+
+@test "for a client that is no GPU there are no gates of spaces and links" {
+    ask -m "$server" reach nic0 gpu0
+    [ "$status" -eq 0 ]
+    [ "$(pair '[g["open"] for g in p["gates"] if g["gate"] in ("other-space", "link")]')" = "[]" ]
+}
+
+@test "for a target that is no GPU the answer is p2pdma's alone" {
+    ask -m "$server" reach gpu0 nic0
+    [ "$status" -eq 0 ]
+    [ "$(pair '[g["open"] for g in p["gates"] if g["gate"] in ("bar-small", "bar-unassigned") and g["open"] is not None]')" = "[]" ]
+    ! "$RIGMEM" -m "$server" reach gpu0 nic0 | grep -q 'this library maps'
+}
+
+@test "what is missing is named with how to give it, and the answer given per possibility" {
+    "$RIGMEM" -m "$sriov" reach nic0 gpu0 >out || [ "$?" -eq 6 ]
+    sed -n 1p out | grep -q '^nic0 (0000:03:00.0) -> gpu0 (0000:05:00.0): unknown: yes if .*, else no$'
+    grep -q 'unknown .*--iommu 0000:03:00.0=none|identity|translate' out
+    ask -m "$sriov" reach nic0 gpu0
+    [ "$(pair '"--iommu" in str(p["unknown"]), p["possibilities"].startswith("yes if")')" = "(True, True)" ]
+}
+
+@test "with the facts given the same pair is decided" {
+    ask -m "$sriov" --iommu all=none --assume bar=gpu0:16GiB reach nic0 gpu0
+    [ "$status" -eq 0 ]
+    [ "$(pair 'p["unknown"]')" = "[]" ]
+}
+
+@test "a fact that does not matter is not missing: no common bridge and listed host bridges need no ACS" {
+    ask -m "$xeon" reach gpu0 gpu1
+    [ "$(pair 'p["unknown"]')" = "[]" ]
+}
+
+@test "what is assumed is told with its source" {
+    ask -m "$server" --assume acs=08:08.0:0x0011 reach gpu2 gpu3
+    [ "$status" -eq 0 ]
+    [ "$(pair '[a["from"] for a in p["assumed"] if "0000:08:08.0" in a["field"]]')" = "['--assume']" ]
+    "$RIGMEM" -m "$server" --assume acs=08:08.0:0x0011 reach gpu2 gpu3 | grep -q '^  assuming .*0000:08:08.0.*from --assume$'
+}
+
+@test "--assume repeats, takes aliases and addresses, words with 0x or without" {
+    ask -m "$server" --assume acs=0000:82:08.0:11 --assume acs=82:09.0:0x11 reach gpu4 gpu5
+    [ "$status" -eq 0 ]
+    ask -m "$server" --assume acs=82:08.0:11 reach gpu4 gpu5
+    [ "$status" -eq 1 ]
+}
+
+@test "--assume parent moves a card: gpu4 under gpu0's switch" {
+    ask -m "$server" --assume parent=gpu4:0000:02:0a.0 reach gpu4 gpu0
+    [ "$status" -eq 0 ]
+    [ "$(pair 'p["p2pdma"]["verdict"], p["p2pdma"]["distance"]')" = "('BUS_ADDR', 4)" ]
+    ask -m "$server" --assume parent=83:00.0:02:0a.0 reach gpu4 gpu0
+    [ "$status" -eq 0 ]
+}
+
+@test "--assume p2pdma=off changes the kernel's own line and not the verdict" {
+    ask -m "$server" --assume p2pdma=off reach gpu0 gpu1
+    [ "$status" -eq 0 ]
+    [ "$(pair 'p["p2pdma"]["verdict"], p["p2pdma"]["kernel"]')" = "('BUS_ADDR', 'no')" ]
+    "$RIGMEM" -m "$server" --assume p2pdma=off reach gpu0 gpu1 | grep -q 'but this kernel is built without p2pdma'
+    ask -m "$server" --assume p2pdma=on reach gpu0 gpu1
+    [ "$(pair 'p["p2pdma"]["kernel"]')" = yes ]
+}
+
+@test "--diff prints only the pairs that --assume changes, before and after" {
+    run "$RIGMEM" -m "$server" reach --diff --assume acs=08:08.0:0011
+    [ "$status" -eq 0 ]
+    [ "$output" = "gpu2 (0000:09:00.0) -> gpu3 (0000:0a:00.0): no NOT_SUPPORTED (acs-redirect) => yes BUS_ADDR
+gpu3 (0000:0a:00.0) -> gpu2 (0000:09:00.0): no NOT_SUPPORTED (acs-redirect) => yes BUS_ADDR
+nic1 (0000:0b:00.0) -> gpu2 (0000:09:00.0): no NOT_SUPPORTED (acs-redirect) => yes BUS_ADDR
+nvme1 (0000:0c:00.0) -> gpu2 (0000:09:00.0): no NOT_SUPPORTED (acs-redirect) => yes BUS_ADDR
+4 of 120 pairs change" ]
+}
+
+@test "--diff in JSON: the changed pairs, each with what it was before" {
+    ask -m "$server" reach --diff --assume acs=08:08.0:0011
+    [ "$(json '[(p["from"], p["to"], p["before"]["answer"], p["answer"]) for p in d["result"]["pairs"]][0]' <out)" = \
+        "('0000:09:00.0', '0000:0a:00.0', 'no', 'yes')" ]
+    [ "$(json 'len(d["result"]["pairs"])' <out)" -eq 4 ]
+}
+
+@test "--diff of a pair or a row, and of nothing" {
+    run "$RIGMEM" -m "$server" reach gpu4 gpu5 --diff --assume acs=82:08.0:0011
+    [ "$status" -eq 1 ]
+    [ "$output" = "0 of 1 pairs change" ]
+    run "$RIGMEM" -m "$server" reach nic1 --diff --assume acs=08:08.0:0011
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 2 ]
+    run "$RIGMEM" -m "$server" reach --diff
+    [ "$status" -eq 2 ]
+    [[ $output == *"rigmem: reach: --diff: there is nothing to compare with"* ]]
+}
+
+@test "JSON pairs have exactly the documented members, and stay the same from run to run" {
+    ask -m "$server" reach
+    cp out first
+    [ "$(json 'sorted(d["result"])' <out)" = "['pairs', 'rules']" ]
+    [ "$(pair 'all(k in p for k in ("from","to","answer","gate","gates","p2pdma","path","hint"))')" = True ]
+    [ "$(pair 'all(k in p["p2pdma"] for k in ("verdict","possible","distance","common","redirecting","host_bridges"))')" = True ]
+    [ "$(json 'all(sorted(g) == ["decides","gate","open","why"] for p in d["result"]["pairs"] for g in p["gates"])' <out)" = True ]
+    [ "$(json 'len(d["result"]["pairs"])' <out)" -eq 120 ]
+    ask -m "$server" reach
+    cmp first out
+}
+
+@test "the table and the pairs agree in every cell" {
+    for machine in "$server" "$xeon" "$sriov" "$machines/arm64.json" "$machines/vmd.json"; do
+        "$RIGMEM" -m "$machine" reach --all >text
+        "$RIGMEM" -j -m "$machine" reach --all >out
+        python3 - text out <<'EOF_PY'
+import json, sys
+pairs = json.load(open(sys.argv[2]))["result"]["pairs"]
+lines = open(sys.argv[1]).read().split("\n")
+n = 1 + round((1 + 4 * len(pairs)) ** 0.5)
+n //= 2
+letter = {"BUS_ADDR": "B", "THRU_HOST_BRIDGE": "T", "NOT_SUPPORTED": "N", None: "?"}
+word = {"yes": "yes", "no": "no", "unknown": "?"}
+k = 0
+for row in range(n):
+    cells = lines[1 + row].split()[1:]
+    for column in range(n):
+        if row == column:
+            assert cells.pop(0) == "X"
+            continue
+        got = [cells.pop(0) for _ in range(4)]
+        p = pairs[k]; k += 1
+        d = p["p2pdma"]["distance"]
+        want = [word[p["answer"]], letter[p["p2pdma"]["verdict"]], p["path"] or "?", "?" if d is None else str(d)]
+        assert got == want, (p["from"], p["to"], got, want)
+assert k == len(pairs)
+EOF_PY
+    done
+}
+
+@test "a machine without a GPU says so, with what to do" {
+    run "$RIGMEM" -m "$machines/vmd.json" reach --rules 6.1
+    [ "$status" -eq 0 ]
+    printf '00:00.0 Host bridge [0600]: x [8086:1237]\n\tControl: I/O+\n00:01.0 Ethernet controller [0200]: y [8086:100e]\n\tControl: I/O+\n' >none.txt
+    run "$RIGMEM" -m none.txt reach
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "no GPU among 2 functions" ]
+    [[ ${lines[1]} == hint:*--gpu* ]]
+    ask -m none.txt reach
+    [ "$(json 'd["result"]["pairs"]' <out)" = "[]" ]
+}
+
+@test "--dot: green where it reaches, red and dashed where it is blocked, with the gate" {
+    "$RIGMEM" -m "$machines/arm64.json" reach --dot >graph
+    grep '"0000:04:00.0" -> "0000:03:00.0"' graph | grep 'color="#2e7d32"' | grep -q 'label="PIX"'
+    grep '"0000:04:00.0" -> "0004:01:00.0"' graph | grep 'style=dashed' | grep -q 'label="bridge-unlisted'
+}
+
+@test "--dot of eight GPUs: colours for groups and one table, no edges between pairs" {
+    "$RIGMEM" -m "$server" reach --dot >graph
+    ! grep -q 'constraint=false' graph
+    grep -q '<td bgcolor="#a5d6a7">gpu0 gpu1</td>' graph
+    grep -q 'gpu6 gpu7' graph
+    command -v dot >/dev/null || skip "needs graphviz"
+    dot -Tsvg graph >/dev/null
+}
+
+@test "-o writes the picture; with --json the result is the file" {
+    command -v dot >/dev/null || skip "needs graphviz"
+    ask -m "$server" reach -o r.svg
+    [ "$status" -eq 0 ]
+    [ "$(json 'd["result"]["file"]' <out)" = r.svg ]
+    grep -q '<svg' r.svg
+}
