@@ -27,7 +27,9 @@ struct offers {
     json_t *list;
     const char *word;
     char prefix[128];
+    const char *source;
     struct rig_topology *topology;
+    bool loaded; /* the source was read, or not worth it */
     bool files;
 };
 
@@ -117,9 +119,21 @@ static bool quick_to_read(const char *source)
     return S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size <= LARGEST_SOURCE);
 }
 
+/* Reads the machine when its functions are first asked for. */
+static void load(struct offers *o)
+{
+    struct rig_error ignored = {.status = RIG_OK};
+    if (o->loaded)
+        return;
+    o->loaded = true;
+    if (quick_to_read(o->source) && rig_topology_load(o->source, &o->topology, &ignored) != RIG_OK)
+        o->topology = NULL;
+}
+
 static void offer_functions(struct offers *o, const char *tail, bool bridges)
 {
     char text[RIG_BDF_MAX];
+    load(o);
     for (int i = 0; o->topology && i < rig_topology_count(o->topology); i++) {
         const struct rig_function *f = rig_topology_function(o->topology, i);
         bool bridge = rig_fact_has(f->header_type) && f->header_type.value == 1;
@@ -301,13 +315,8 @@ void complete_run(const struct request *request, struct reply *reply)
     struct offers o = {.reply = reply, .list = json_array(), .word = ""};
     if (last >= 0)
         o.word = request->argument[last];
-    const char *source = at.machine ? at.machine : "live";
+    o.source = at.machine ? at.machine : "live";
     start_clock();
-    struct rig_error ignored = {.status = RIG_OK};
-    bool may_name_functions = at.waiting || (at.command && at.command->flags & COMMAND_MACHINE);
-    if (may_name_functions && quick_to_read(source) &&
-        rig_topology_load(source, &o.topology, &ignored) != RIG_OK)
-        o.topology = NULL;
     offer_all(&o, &at);
     rig_topology_free(o.topology);
     reply->result = json_object();
