@@ -363,10 +363,10 @@ static void note_text(struct view *view, const char *name, const json_t *note)
     out_text(view->out, *value ? " = " : ": ");
     if (*value) {
         out_escaped(view->out, value);
-        out_text(view->out, ", from ");
+        out_text(view->out, " (");
     }
     out_escaped(view->out, *from ? from : member_text(note, "why"));
-    out_text(view->out, "\n");
+    out_text(view->out, *value ? ")\n" : "\n");
 }
 
 static void notes_text(struct view *view, const json_t *pair)

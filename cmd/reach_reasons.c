@@ -245,9 +245,9 @@ static void print_note(struct view *view, const struct rig_note *notes, int coun
         out_text(o, " = ");
         out_escaped(o, notes[i].value);
     }
-    out_text(o, *notes[i].value ? ", from " : ": ");
+    out_text(o, *notes[i].value ? " (" : ": ");
     out_escaped(o, notes[i].why);
-    out_text(o, "\n");
+    out_text(o, *notes[i].value ? ")\n" : "\n");
 }
 
 static void print_notes(struct view *view, const struct rig_note *notes, int count,

@@ -142,7 +142,8 @@ static void acs_text(struct view *view, const json_t *f)
             out_text(view->out, " ");
             view_colored(view, COLOR_BAD, "redirects");
         }
-    } else if (is_unknown(f, "acs_control") && *member_text(f, "type")) {
+    } else if (is_unknown(f, "acs_control") &&
+               (*member_text(f, "type") || json_is_true(json_object_get(f, "bridge")))) {
         out_text(view->out, "  ACS ?");
     }
 }

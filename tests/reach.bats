@@ -178,7 +178,7 @@ ask() {
     grep -Eq '^gpu0 +X +no +T SYS 4$' out
     grep -Eq '^gpu1 +yes T SYS 4 +X$' out
     grep -q '^  bar-small: gpu0 -> gpu1: ' out
-    grep -q '^assuming .*0000:98:00.0.* = 256 MiB, from --assume$' out
+    grep -q '^assuming .*0000:98:00.0.* = 256 MiB (--assume)$' out
 }
 
 @test "the legend explains the letters and paths of the table, and no others" {
@@ -252,7 +252,7 @@ ask() {
     ask -m "$server" --assume acs=08:08.0:0x0011 reach gpu2 gpu3
     [ "$status" -eq 0 ]
     [ "$(pair '[a["from"] for a in p["assumed"] if "0000:08:08.0" in a["field"]]')" = "['--assume']" ]
-    "$RIGMEM" -m "$server" --assume acs=08:08.0:0x0011 reach gpu2 gpu3 | grep -q '^  assuming .*0000:08:08.0.*from --assume$'
+    "$RIGMEM" -m "$server" --assume acs=08:08.0:0x0011 reach gpu2 gpu3 | grep -q '^  assuming .*0000:08:08.0.*(--assume)$'
 }
 
 @test "--assume repeats, takes aliases and addresses, words with 0x or without" {
