@@ -200,7 +200,7 @@ static struct rig_fact memory_of(struct rig_topology *t, const struct rig_functi
         uint64_t sizes = rig_fact_has(bar->resizable) ? bar->resizable.value : 0;
         if (sizes) {
             unsigned largest = 63u - (unsigned)__builtin_clzll(sizes);
-            if (largest < 44)
+            if (largest < 44 && 1ull << (20 + largest) > SMALL_BAR)
                 return fact_assumed(1ull << (20 + largest),
                                     "the largest size that its BAR can take");
         }

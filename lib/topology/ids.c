@@ -42,7 +42,7 @@ struct vendor {
 /* An answer given before. */
 struct answer {
     char *name;
-    bool found;
+    bool found, shared;
     uint16_t vendor, device;
 };
 
@@ -198,7 +198,7 @@ void ids_index_close(struct ids_index *ids)
     free(ids);
 }
 
-/* Counts the devices of v that are called `name`; *out_device is the last one's id. */
+/* Counts the devices of v that are called `name`; *out_device is the first one's id. */
 static int count_devices(const struct vendor *v, const char *name, size_t bytes,
                          uint16_t *out_device)
 {
@@ -209,8 +209,8 @@ static int count_devices(const struct vendor *v, const char *name, size_t bytes,
         const char *device;
         if (*line == '\t' && split_line(line + 1, stop, &id, &device) &&
             (size_t)(stop - device) == bytes && memcmp(device, name, bytes) == 0) {
-            found++;
-            *out_device = id;
+            if (found++ == 0)
+                *out_device = id;
         }
         line = stop < v->end ? stop + 1 : v->end;
     }
@@ -226,7 +226,10 @@ static int count_numbered(const char *name, size_t bytes, uint16_t *out_device)
            hex4(name + length, 4, out_device);
 }
 
-/* Counts the pairs of ids that print as `name` when its first `split` bytes are the vendor. */
+/* Counts the devices of one vendor that print as `name` when its first `split` bytes are the
+ * vendor. */
+#define SEVERAL_VENDORS (-1)
+
 static int count_split(const struct ids_index *ids, const char *name, size_t bytes, size_t split,
                        uint16_t *out_vendor, uint16_t *out_device)
 {
@@ -248,49 +251,59 @@ static int count_split(const struct ids_index *ids, const char *name, size_t byt
         int here = count_devices(v, device, device_bytes, out_device);
         if (here == 0)
             here = count_numbered(device, device_bytes, out_device);
-        if (here)
-            *out_vendor = v->id;
-        found += here;
+        if (here == 0)
+            continue;
+        if (found)
+            return SEVERAL_VENDORS;
+        *out_vendor = v->id;
+        found = here;
     }
     return found;
 }
 
-static bool search(const struct ids_index *ids, const char *name, uint16_t *out_vendor,
-                   uint16_t *out_device)
+/* How many devices print as `name`; 0 also where they are of several vendors. */
+static int search(const struct ids_index *ids, const char *name, uint16_t *out_vendor,
+                  uint16_t *out_device)
 {
     size_t bytes = strlen(name);
     if (bytes >= NAME_MAX_BYTES)
-        return false;
+        return 0;
     if (bytes == 16 && memcmp(name, "Device ", 7) == 0 && name[11] == ':')
         return hex4(name + 7, 4, out_vendor) && hex4(name + 12, 4, out_device);
     int found = 0;
-    for (size_t split = 1; split + 1 < bytes; split++)
-        if (name[split] == ' ')
-            found += count_split(ids, name, bytes, split, out_vendor, out_device);
-    return found == 1;
+    for (size_t split = 1; split + 1 < bytes; split++) {
+        uint16_t vendor, device;
+        int here = name[split] == ' ' ? count_split(ids, name, bytes, split, &vendor, &device) : 0;
+        if (here == 0)
+            continue;
+        if (here == SEVERAL_VENDORS || found)
+            return 0;
+        found = here;
+        *out_vendor = vendor;
+        *out_device = device;
+    }
+    return found;
 }
 
 bool ids_find_by_name(struct ids_index *ids, const char *name, uint16_t *out_vendor,
-                      uint16_t *out_device)
+                      uint16_t *out_device, bool *out_shared)
 {
     size_t hash = 5381;
     for (const char *c = name; *c; c++)
         hash = hash * 33 + (unsigned char)*c;
     struct answer *a = &ids->answer[(hash ^ hash >> 16) % ANSWERS];
     if (!a->name || strcmp(a->name, name) != 0) {
-        uint16_t vendor = 0, device = 0;
-        bool found = search(ids, name, &vendor, &device);
+        struct answer fresh = {.name = strdup(name)};
+        int found = search(ids, name, &fresh.vendor, &fresh.device);
+        fresh.found = found > 0;
+        fresh.shared = found > 1;
         free(a->name);
-        *a = (struct answer){strdup(name), found, vendor, device};
-        if (!a->name) {
-            *out_vendor = vendor;
-            *out_device = device;
-            return found;
-        }
+        *a = fresh;
     }
     if (!a->found)
         return false;
     *out_vendor = a->vendor;
     *out_device = a->device;
+    *out_shared = a->shared;
     return true;
 }

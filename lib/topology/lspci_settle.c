@@ -140,12 +140,13 @@ static void settle_kernel(struct rig_function *f, const struct lspci_record *r,
         f->driver.know = RIG_FACT_ABSENT;
 }
 
-/* The vendor's number alone, of a name whose device has none or several: the longest beginning of
+/* The vendor's number alone, of a name whose device has none: the longest beginning of
    the name that is a vendor's. */
 static bool find_vendor(struct ids_index *ids, const char *name, uint16_t *out_vendor)
 {
     char text[256];
     uint16_t device;
+    bool shared;
     size_t n = strlen(name);
     if (n + sizeof " Device 0000" > sizeof text)
         return false;
@@ -154,7 +155,7 @@ static bool find_vendor(struct ids_index *ids, const char *name, uint16_t *out_v
             continue;
         memcpy(text, name, n);
         memcpy(text + n, " Device 0000", sizeof " Device 0000");
-        if (ids_find_by_name(ids, text, out_vendor, &device))
+        if (ids_find_by_name(ids, text, out_vendor, &device, &shared))
             return true;
     }
     return false;
@@ -178,17 +179,20 @@ static void find_ids(struct ids_index *ids, struct rig_function *f)
 {
     char text[256];
     uint16_t vendor, device;
+    bool shared;
     if (!f->name || !unknown(f->vendor))
         return;
     const char *name = modern(f->name, text);
-    if (ids_find_by_name(ids, name, &vendor, &device)) {
+    if (ids_find_by_name(ids, name, &vendor, &device, &shared)) {
         f->vendor = fact_assumed(vendor, from_name);
-        settle_fact(&f->device, fact_assumed(device, from_name));
+        settle_fact(&f->device,
+                    fact_assumed(device, shared ? "name in pci.ids, which several devices share"
+                                                : from_name));
     } else if (find_vendor(ids, name, &vendor)) {
         f->vendor = fact_assumed(vendor, from_name);
-        settle_fact(&f->device, fact_unknown("pci.ids has no device, or several, of this name"));
+        settle_fact(&f->device, fact_unknown("pci.ids has no device of this name"));
     } else {
-        f->vendor = fact_unknown("pci.ids has no device, or several, of this name");
+        f->vendor = fact_unknown("pci.ids has no device of this name");
         settle_fact(&f->device, f->vendor);
     }
 }

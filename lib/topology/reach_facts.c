@@ -105,7 +105,8 @@ static void assumed_host(const struct rig_topology *t, struct rig_reach *r)
         const struct rig_bridge_answer *b = &r->p2pdma.bridge[k];
         if (b->representative < 0)
             continue;
-        snprintf(value, sizeof value, "%04x:%04x", (unsigned)b->vendor.value,
+        bool device = rig_fact_has(b->device);
+        snprintf(value, sizeof value, device ? "%04x:%04x" : "%04x:", (unsigned)b->vendor.value,
                  (unsigned)b->device.value);
         struct rig_fact id = b->device.know == RIG_FACT_ASSUMED ? b->device : b->vendor;
         assume(r, field_of(t, "ids", b->representative, field), id, value);
@@ -184,6 +185,21 @@ static void miss_memory(const struct rig_topology *t, const struct side *from,
     condition(c, "the BAR of %s reaches all of its memory", bdf);
 }
 
+/* The host bridge above function i, or its first function, is not in the source. */
+static void miss_top(const struct rig_topology *t, int i, const struct rig_bridge_answer *b,
+                     struct rig_reach *r)
+{
+    char why[192], bdf[RIG_BDF_MAX];
+    rig_bdf_format(t->node[chain_top(t, i)].f.bdf, bdf);
+    snprintf(
+        why, sizeof why,
+        b->host_bridge < 0
+            ? "what is above %s is not in the source: use all of lspci -vvv"
+            : "the source may lack the first function of the root bus of %s: use all of lspci -vvv",
+        bdf);
+    miss(r, "host bridge", why);
+}
+
 static void miss_host(const struct rig_topology *t, struct rig_reach *r, char *or_text,
                       size_t bytes)
 {
@@ -211,8 +227,7 @@ static void miss_host(const struct rig_topology *t, struct rig_reach *r, char *o
             miss(r, field_of(t, "ids", b->representative, field),
                  "the host bridge's ids or port type are not known: use lspci -nn -xxxx");
         else
-            miss(r, "host bridge",
-                 "the source lacks the first function of a root bus: use all of lspci's output");
+            miss_top(t, k == 0 ? r->to : r->from, b, r);
     }
     snprintf(or_text + used, bytes - used, "%sLinux lists the host bridges", used ? " or " : "");
 }

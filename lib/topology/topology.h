@@ -146,11 +146,12 @@ struct ids_index *ids_index_open(void);
 void ids_index_close(struct ids_index *ids);
 
 /* ids_find_by_name looks "VENDOR NAME DEVICE NAME" up, as lspci prints them together, and makes
-   *out_vendor and *out_device the ids. "VENDOR NAME Device 1234" and "Device 1234:5678", as lspci
-   prints ids without a name, give those ids. False where the database has none, or several, that
-   print so. Asking for the same name again is cheap. */
+   *out_vendor and *out_device the ids. Where several devices of one vendor print so, they are those
+   of the first, and *out_shared is true. False where the database has none that print so, or of
+   several vendors. "VENDOR NAME Device 1234" and "Device 1234:5678", as lspci prints ids without a
+   name, give those ids. Asking for the same name again is cheap. */
 bool ids_find_by_name(struct ids_index *ids, const char *name, uint16_t *out_vendor,
-                      uint16_t *out_device);
+                      uint16_t *out_device, bool *out_shared);
 
 /* ---- the id table of GPU memory sizes */
 

@@ -11,16 +11,19 @@
 static void expect_ids(struct ids_index *ids, const char *name, uint16_t vendor, uint16_t device)
 {
     uint16_t v = 0, d = 0;
-    if (!ids_find_by_name(ids, name, &v, &d))
+    bool shared = true;
+    if (!ids_find_by_name(ids, name, &v, &d, &shared))
         fail_msg("%s is not found", name);
     assert_int_equal(v, vendor);
     assert_int_equal(d, device);
+    assert_false(shared);
 }
 
 static void expect_none(struct ids_index *ids, const char *name)
 {
     uint16_t v = 0x1111, d = 0x2222;
-    if (ids_find_by_name(ids, name, &v, &d))
+    bool shared;
+    if (ids_find_by_name(ids, name, &v, &d, &shared))
         fail_msg("%s is %04x:%04x", name, v, d);
     assert_int_equal(v, 0x1111);
     assert_int_equal(d, 0x2222);
@@ -41,13 +44,19 @@ static void a_name_as_lspci_prints_it_gives_its_ids(void **state)
     ids_index_close(ids);
 }
 
-static void a_name_that_several_devices_share_gives_none(void **state)
+static void a_name_that_several_devices_share_gives_the_first(void **state)
 {
     (void)state;
     struct ids_index *ids = ids_index_open();
     assert_non_null(ids);
     /* 1002:1304 to 1002:1317, eight of them. */
-    expect_none(ids, "Advanced Micro Devices, Inc. [AMD/ATI] Kaveri");
+    uint16_t v, d;
+    bool shared = false;
+    assert_true(
+        ids_find_by_name(ids, "Advanced Micro Devices, Inc. [AMD/ATI] Kaveri", &v, &d, &shared));
+    assert_int_equal(v, 0x1002);
+    assert_int_equal(d, 0x1304);
+    assert_true(shared);
     ids_index_close(ids);
 }
 
@@ -117,7 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_as_lspci_prints_it_gives_its_ids),
-        cmocka_unit_test(a_name_that_several_devices_share_gives_none),
+        cmocka_unit_test(a_name_that_several_devices_share_gives_the_first),
         cmocka_unit_test(names_that_the_database_lacks_give_none),
         cmocka_unit_test(a_number_that_stands_for_a_name_is_that_id),
         cmocka_unit_test(functions_without_a_name_get_theirs_and_others_keep_it),
