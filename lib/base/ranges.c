@@ -116,15 +116,16 @@ static bool find(const struct rig_ranges *r, const struct search *s, struct rig_
 {
     if (s->n > r->free || s->from >= s->below || s->n > s->below - s->from)
         return false;
-    if (look(r, s, s->n, TRIES, out_hole, out_at))
-        return true;
-    if (s->align > 1 && s->align <= r->units && s->n + s->align - 1 <= r->units &&
-        look(r, s, s->n + s->align - 1, TRIES, out_hole, out_at))
-        return true;
-    if ((s->align > 1 || s->from || s->below < r->units) &&
-        look(r, s, s->n, UINT64_MAX, out_hole, out_at))
-        return true;
-    return look_across(r, s, out_hole, out_at);
+    if (s->align == 1 && s->from == 0 && s->below == r->units) {
+        bool found = rig_holes_next(&r->holes, s->n, 0, out_hole);
+        *out_at = found ? out_hole->at : 0;
+        return found;
+    }
+    uint64_t sure = s->n + s->align - 1; /* a hole of this many units fits, wherever it lies */
+    return look(r, s, s->n, TRIES, out_hole, out_at) ||
+           (s->align <= r->units && sure <= r->units &&
+            look(r, s, sure, TRIES, out_hole, out_at)) ||
+           look(r, s, s->n, UINT64_MAX, out_hole, out_at) || look_across(r, s, out_hole, out_at);
 }
 
 /* Makes n units from `at` on, all of `hole`'s, a block. False: memory ran out, nothing changed. */
