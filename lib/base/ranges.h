@@ -50,10 +50,11 @@ void rig_ranges_drop(struct rig_ranges *r);
 
 /* rig_ranges_take makes *out_address the address of a new block of want->bytes bytes.
 
-   The block lies at the lowest fitting address of the smallest free range it fits in, of equally
-   small ones in the lowest. Where alignment or bounds spoil 64 free ranges that are large enough,
-   ranges follow that are larger by the alignment, and only then the rest. Free ranges that begin
-   below want->from are looked at last. A request is refused only where no free range fits it.
+   The block lies in the smallest free range it fits in, of equally small ones in the lowest: at the
+   lowest fitting address, or, from 512 to 8191 units, at the highest. Where alignment or bounds
+   spoil 64 free ranges that are large enough, ranges follow that are larger by the alignment, and
+   only then the rest. Free ranges that begin below want->from are looked at last. A request is
+   refused only where no free range fits it.
 
    A request with align at most the unit and no bounds looks at one free range. Others look at 64
    and, before they refuse, at each that is large enough and within the bounds.

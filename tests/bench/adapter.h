@@ -4,9 +4,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
 struct adapter {
     const char *name;
     /* an allocator over [0, size); max is the most allocations ever out at once */
@@ -16,8 +13,4 @@ struct adapter {
     void (*release)(void *a, uint64_t address, uint64_t size, uint64_t token);
     void (*destroy)(void *a);
 };
-extern const struct adapter adapter_segfit;
-#ifdef __cplusplus
-}
-#endif
 #endif

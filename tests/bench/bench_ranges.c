@@ -1,31 +1,26 @@
-/* bench_ranges: plays traces of allocations against the range allocator and, in the same run,
-   against a segregated fit (ref_segfit.c), and prints the ratios.
+/* bench_ranges: the range allocator against a segregated fit (ref_segfit.h) on traces of
+   allocations.
 
-     bench_ranges [-r ROUNDS] TRACE...
-
-   A trace is a file of tracegen, named KIND.trace. For each it prints
-   bulk     CPU ns a call of ours and of the segregated fit, the least of ROUNDS (7) interleaved
-            rounds each, and their ratio
+   For each trace it prints
+   bulk     CPU ns a call of ours and of the segregated fit, the least of seven rounds each
    tail     the 99.9th percentile over the median of single calls, alloc and free, by the time-stamp
-            counter, the least of three plays
+            counter, the least of two plays
    packing  live bytes over capacity when the first request fails, and at the peak, one block a
    request several  the same where a request may be answered by several ranges, the median number of
    ranges a request gets once 0.9 of the memory is out, and the requests refused while there were
             bytes enough (must be 0)
    bytes    of heap a live block, at the last power of two of live blocks
    same     whether a second play, and one that goes on from a reload of the blocks at half time,
-   gives the same addresses and at the end the ratios between traces of different size. It ends with
-   status 1 where an answer is wrong; how fast is fast enough is the reader's to say. */
+   gives the same addresses (must be yes) */
 #include "adapter.h"
+#include "bench.h"
+#include "ref_segfit.h"
 #include "trace.h"
 #include "base/ranges.h"
 
 #include <malloc.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 #include <x86intrin.h>
 
 struct slot {
@@ -58,13 +53,6 @@ static void die(const char *what)
 {
     fprintf(stderr, "bench_ranges: %s\n", what);
     exit(1);
-}
-
-static uint64_t cpu_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
 }
 
 static uint64_t tick(void)
@@ -180,7 +168,8 @@ static double play_bulk(struct trace *t, const struct adapter *ad)
 {
     memset(t->slot, 0, t->head.ids * sizeof *t->slot);
     void *a = ad->create(t->head.capacity, most_live(t));
-    uint64_t start = cpu_now(), calls = 0;
+    double start = bench_now();
+    uint64_t calls = 0;
     for (uint64_t k = 0; k < t->head.ops; k++) {
         struct slot *s = &t->slot[t->op[k].id];
         if (t->op[k].op == TRACE_ALLOC) {
@@ -194,7 +183,7 @@ static double play_bulk(struct trace *t, const struct adapter *ad)
             calls++;
         }
     }
-    double ns = (double)(cpu_now() - start) / (double)calls;
+    double ns = (bench_now() - start) * 1e9 / (double)calls;
     ad->destroy(a);
     return ns;
 }
@@ -333,76 +322,70 @@ static double tail_of(const uint32_t tail[2])
     return tail[0] ? (double)tail[1] / tail[0] : 0;
 }
 
-/* Prints a trace's lines. The result is false where an answer was wrong. */
-static bool report(const char *name, struct trace *t, int rounds, double *out_ns)
+/* Prints what a trace tells and holds it to the limits. The result is false where one is passed, or
+   an answer is wrong. `packs` says that the limits on packing are this trace's. */
+static bool report(const char *name, struct trace *t, bool packs, double *out_ns)
 {
     double ns = 1e99, ref = 1e99;
-    for (int i = 0; i < rounds; i++) {
-        double x = play_bulk(t, &ours), y = play_bulk(t, &adapter_segfit);
-        ns = x < ns ? x : ns;
-        ref = y < ref ? y : ref;
+    for (int i = 0; i < (bench_short() ? 1 : 7); i++) {
+        ns = bench_least(ns, play_bulk(t, &ours));
+        ref = bench_least(ref, play_bulk(t, &segfit));
     }
-    struct play one = play_each(t, &ours, UINT64_MAX);
-    double tail[2] = {tail_of(one.tail[0]), tail_of(one.tail[1])};
-    bool same = true;
-    for (int i = 0; i < 2; i++) {
-        struct play again = play_each(t, &ours, i ? t->head.ops / 2 : UINT64_MAX);
-        same = same && again.digest == one.digest && again.fails == one.fails;
-        for (int k = 0; k < 2 && !i; k++)
-            tail[k] = tail_of(again.tail[k]) < tail[k] ? tail_of(again.tail[k]) : tail[k];
-    }
+    struct play one = play_each(t, &ours, UINT64_MAX), again = play_each(t, &ours, UINT64_MAX);
+    struct play reloaded = play_each(t, &ours, t->head.ops / 2);
     struct play many = play_each(t, &several, UINT64_MAX);
-    printf("%-12s bulk %.1f / %.1f = %.2f   tail %.1f, %.1f   packing %.4f, %.4f   several %.4f, "
-           "%.4f, ranges %zu, wrong %llu   bytes %.1f   same %s\n",
-           name, ns, ref, ns / ref, tail[0], tail[1], one.first, one.peak, many.first, many.peak,
-           many.ranges, (unsigned long long)many.wrong, one.bytes, same ? "yes" : "NO");
-    fflush(stdout);
+    bool same = again.digest == one.digest && again.fails == one.fails &&
+                reloaded.digest == one.digest && reloaded.fails == one.fails;
+    double tail[2];
+    for (int k = 0; k < 2; k++)
+        tail[k] = bench_least(tail_of(one.tail[k]), tail_of(again.tail[k]));
+    printf("%s: bulk %.1f and %.1f, tail %.1f and %.1f, packing %.4f and %.4f, several %.4f and "
+           "%.4f, ranges %zu, wrong %llu, bytes %.1f, same %s\n",
+           name, ns, ref, tail[0], tail[1], one.first, one.peak, many.first, many.peak, many.ranges,
+           (unsigned long long)many.wrong, one.bytes, same ? "yes" : "NO");
     *out_ns = ns;
-    return same && !many.wrong;
+    char what[64];
+    snprintf(what, sizeof what, "%s, bulk x segregated fit", name);
+    bool good = bench_hold(what, ns / ref, strncmp(name, "small", 5) == 0 ? 1.5 : 3);
+    if (packs && (one.first < 0.88 || one.peak < 0.965 || many.peak < 1 || many.ranges > 4)) {
+        printf("%s: packs worse than it did\n", name);
+        good = false;
+    }
+    return same && !many.wrong && good;
 }
 
-static void compare_traces(const char *const *name, const double *ns, int n, const char *large,
-                           const char *small)
+/* The trace of a kind, made by tracegen. */
+static struct trace make_trace(const char *kind)
 {
-    double a = 0, b = 0;
-    for (int i = 0; i < n; i++) {
-        a = strcmp(name[i], large) == 0 ? ns[i] : a;
-        b = strcmp(name[i], small) == 0 ? ns[i] : b;
-    }
-    if (a > 0 && b > 0)
-        printf("%s over %s: %.2f\n", large, small, a / b);
+    char path[] = "/tmp/rigmem-trace-XXXXXX", command[4200];
+    const char *tools = getenv("BENCH_TOOLS");
+    int fd = mkstemp(path);
+    if (fd < 0 || !tools)
+        die("BENCH_TOOLS does not name the directory of tracegen");
+    close(fd);
+    int n = snprintf(command, sizeof command, "'%s/tracegen' %s 1 %s", tools, kind, path);
+    if (n < 0 || (size_t)n >= sizeof command || system(command) != 0)
+        die("tracegen fails");
+    struct trace t = read_trace(path);
+    unlink(path);
+    return t;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    enum { TRACES_MOST = 16 };
-    const char *name[TRACES_MOST] = {NULL};
-    double ns[TRACES_MOST] = {0};
-    int rounds = 7, n = 0, i = 1;
-    bool right = true;
-    if (argc > 2 && strcmp(argv[1], "-r") == 0) {
-        rounds = (int)strtol(argv[2], NULL, 10);
-        i = 3;
-    }
-    cpu_set_t cpu;
-    CPU_ZERO(&cpu);
-    CPU_SET((unsigned)sched_getcpu(), &cpu);
-    sched_setaffinity(0, sizeof cpu, &cpu);
-    for (; i < argc && n < TRACES_MOST; i++, n++) {
-        struct trace t = read_trace(argv[i]);
-        const char *slash = strrchr(argv[i], '/');
-        char *base = strdup(slash ? slash + 1 : argv[i]);
-        if (!base)
-            die("out of memory");
-        base[strcspn(base, ".")] = 0;
-        name[n] = base;
-        right = report(base, &t, rounds, &ns[n]) && right;
+    static const char *const kinds[] = {"churn", "ml", "lifo", "ml100k", "small10k", "small"};
+    double ns[6] = {0};
+    bool good = true;
+    bench_pin();
+    for (int i = 0; i < (bench_short() ? 1 : 6); i++) {
+        struct trace t = make_trace(kinds[i]);
+        good &= report(kinds[i], &t, i == 0, &ns[i]);
         free(t.op);
         free(t.slot);
     }
-    compare_traces(name, ns, n, "ml100k", "ml");
-    compare_traces(name, ns, n, "small", "small10k");
-    while (n--)
-        free((void *)(uintptr_t)name[n]);
-    return right ? 0 : 1;
+    if (bench_short())
+        return good ? 0 : 1;
+    good &= bench_hold("ml100k, bulk x ml", ns[3] / ns[1], 2.2);
+    good &= bench_hold("small, bulk x small10k", ns[5] / ns[4], 4);
+    return good ? 0 : 1;
 }

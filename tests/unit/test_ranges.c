@@ -83,10 +83,12 @@ struct ask {
 static uint64_t fit(const struct model *m, const struct ask *a, uint64_t at, uint64_t n)
 {
     uint64_t end = a->below && a->below < at + n ? a->below : at + n;
+    uint64_t found = UINT64_MAX;
     for (uint64_t i = at < a->from ? a->from : at; i + a->n <= end; i++)
-        if ((m->base / UNIT + i) % a->align == 0)
-            return i;
-    return UINT64_MAX;
+        if ((m->base / UNIT + i) % a->align == 0 &&
+            (found == UINT64_MAX || (a->n >= 512 && a->n < 8192)))
+            found = i;
+    return found;
 }
 
 /* The unit that the header's rule gives, for fewer than 64 free ranges, or UINT64_MAX: of the free

@@ -7,7 +7,7 @@
  * as rigmem's own rule does. A trace never depends on what an allocator answers:
  * a free of an allocation that failed is skipped by the reader.
  */
-#include "trace.h"
+#include "../trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,10 @@ static uint64_t rnd(void)
     return s[1] + b;
 }
 
-static double unit(void) { return (double)(rnd() >> 11) / 9007199254740992.0; }
+static double unit(void)
+{
+    return (double)(rnd() >> 11) / 9007199254740992.0;
+}
 
 /* log-uniform in [lo, hi): a random power of two step, then uniform inside it */
 static uint64_t logu(unsigned lo_log2, unsigned hi_log2)
@@ -39,7 +42,8 @@ static uint32_t next_id;
 
 static void put(unsigned op, uint32_t id, uint64_t size, unsigned align_log2)
 {
-    struct trace_op o = {.id = id, .op = (uint8_t)op, .align_log2 = (uint8_t)align_log2, .size = size};
+    struct trace_op o = {
+        .id = id, .op = (uint8_t)op, .align_log2 = (uint8_t)align_log2, .size = size};
     if (fwrite(&o, sizeof o, 1, out) != 1) {
         perror("tracegen");
         exit(1);
@@ -76,7 +80,10 @@ static void free_at(size_t i)
     live[i] = live[--nlive];
 }
 
-static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
 
 static void alloc_ruled(uint64_t n)
 {
@@ -102,7 +109,8 @@ static uint64_t ml_size(void)
 int main(int argc, char **argv)
 {
     if (argc != 4) {
-        fprintf(stderr, "usage: tracegen ml|ml100k|small|small10k|lifo|adversarial|fill|churn SEED FILE\n");
+        fprintf(stderr,
+                "usage: tracegen ml|ml100k|small|small10k|lifo|adversarial|fill|churn SEED FILE\n");
         return 2;
     }
     const char *kind = argv[1];
@@ -128,7 +136,8 @@ int main(int argc, char **argv)
             free_at(rnd() % nlive);
             alloc_ruled(ml_size());
         }
-    } else if (!strcmp(kind, "small") || !strcmp(kind, "small10k")) { /* 1M (10k) live 4 KiB, 2M churn pairs */
+    } else if (!strcmp(kind, "small") ||
+               !strcmp(kind, "small10k")) { /* 1M (10k) live 4 KiB, 2M churn pairs */
         int n = kind[5] ? 10000 : 1000000;
         h.capacity = (uint64_t)n * 8192 / G * G + (n < 1000000 ? 80 * M : G);
         for (int i = 0; i < n + n / 2; i++)
@@ -178,8 +187,10 @@ int main(int argc, char **argv)
                 unsigned a = al[rnd() % 100 < 2 ? 3 : rnd() % 100 < 15 ? 2 : rnd() % 2];
                 if (nlive - base > (a == 30 ? 0u : 3000u))
                     free_at(base + rnd() % (nlive - base));
-                uint64_t n = a == 30 ? G : a == 21 ? 2 * M * (1 + rnd() % 4) : a == 16 ? 64 * K * (1 + rnd() % 8)
-                                                                                         : 4 * K * (1 + rnd() % 64);
+                uint64_t n = a == 30   ? G
+                             : a == 21 ? 2 * M * (1 + rnd() % 4)
+                             : a == 16 ? 64 * K * (1 + rnd() % 8)
+                                       : 4 * K * (1 + rnd() % 64);
                 alloc(n, a);
             }
             while (nlive > base)

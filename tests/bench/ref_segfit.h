@@ -6,6 +6,9 @@
  * back to a class that fits size plus alignment. Before it fails, it walks its own class.
  * It stands for "about as fast as the best peers".
  */
+#ifndef REF_SEGFIT_H
+#define REF_SEGFIT_H
+
 #include "adapter.h"
 
 #include <stdlib.h>
@@ -15,12 +18,12 @@
 #define FL 36
 #define SL 16
 
-struct node {
+struct segfit_node {
     uint64_t at, n; /* units; the top bit of n: free */
     uint32_t left, right, prev, next;
 };
-struct range {
-    struct node *node;
+struct segfit {
+    struct segfit_node *node;
     uint32_t cap, unused, heads[FL * SL];
     uint64_t fl;
     uint16_t sl[FL];
@@ -43,11 +46,11 @@ static inline unsigned class_up(uint64_t n) /* the first class all of whose bloc
     return class_of(n + (UINT64_C(1) << (k - 4)) - 1);
 }
 
-static uint32_t take_node(struct range *r)
+static uint32_t take_node(struct segfit *r)
 {
     if (r->unused == NIL) {
         uint32_t cap = r->cap * 2;
-        struct node *m = realloc(r->node, cap * sizeof *m);
+        struct segfit_node *m = realloc(r->node, cap * sizeof *m);
         if (!m)
             abort();
         for (uint32_t i = r->cap; i < cap; i++)
@@ -61,15 +64,15 @@ static uint32_t take_node(struct range *r)
     return i;
 }
 
-static inline void drop_node(struct range *r, uint32_t i)
+static inline void drop_node(struct segfit *r, uint32_t i)
 {
     r->node[i].next = r->unused;
     r->unused = i;
 }
 
-static inline void link_free(struct range *r, uint32_t i)
+static inline void link_free(struct segfit *r, uint32_t i)
 {
-    struct node *x = &r->node[i];
+    struct segfit_node *x = &r->node[i];
     unsigned c = class_of(x->n);
     x->n |= FREE;
     x->prev = NIL;
@@ -81,9 +84,9 @@ static inline void link_free(struct range *r, uint32_t i)
     r->fl |= UINT64_C(1) << c / SL;
 }
 
-static inline void unlink_free(struct range *r, uint32_t i)
+static inline void unlink_free(struct segfit *r, uint32_t i)
 {
-    struct node *x = &r->node[i];
+    struct segfit_node *x = &r->node[i];
     x->n &= ~FREE;
     if (x->next != NIL)
         r->node[x->next].prev = x->prev;
@@ -93,11 +96,11 @@ static inline void unlink_free(struct range *r, uint32_t i)
     }
     unsigned c = class_of(x->n);
     r->heads[c] = x->next;
-    if (x->next == NIL && !(r->sl[c / SL] &= (uint16_t)~(1u << c % SL)))
+    if (x->next == NIL && !(r->sl[c / SL] &= (uint16_t) ~(1u << c % SL)))
         r->fl &= ~(UINT64_C(1) << c / SL);
 }
 
-static inline int next_class(const struct range *r, unsigned c)
+static inline int next_class(const struct segfit *r, unsigned c)
 {
     unsigned f = c / SL;
     if (f >= FL)
@@ -112,30 +115,30 @@ static inline int next_class(const struct range *r, unsigned c)
     return (int)(f * SL) + __builtin_ctz(r->sl[f]);
 }
 
-static void *create(uint64_t size, uint32_t max)
+static void *segfit_create(uint64_t size, uint32_t max)
 {
     (void)max;
-    struct range *r = calloc(1, sizeof *r);
+    struct segfit *r = calloc(1, sizeof *r);
     r->cap = 1024;
     r->node = malloc(r->cap * sizeof *r->node);
     for (uint32_t i = 0; i < r->cap; i++)
         r->node[i].next = i + 1 < r->cap ? i + 1 : NIL;
     memset(r->heads, 0xFF, sizeof r->heads);
     uint32_t i = take_node(r);
-    r->node[i] = (struct node){.at = 0, .n = size >> 12, .left = NIL, .right = NIL};
+    r->node[i] = (struct segfit_node){.at = 0, .n = size >> 12, .left = NIL, .right = NIL};
     link_free(r, i);
     return r;
 }
 
-static inline bool fits(const struct node *x, uint64_t n, uint64_t a)
+static inline bool fits(const struct segfit_node *x, uint64_t n, uint64_t a)
 {
     uint64_t at = (x->at + a - 1) & ~(a - 1);
     return at + n <= x->at + (x->n & ~FREE);
 }
 
-static bool alloc(void *v, uint64_t size, uint64_t align, uint64_t *address, uint64_t *token)
+static bool segfit_alloc(void *v, uint64_t size, uint64_t align, uint64_t *address, uint64_t *token)
 {
-    struct range *r = v;
+    struct segfit *r = v;
     uint64_t n = size >> 12, a = align >> 12;
     uint32_t i = NIL;
     if (a <= 1) {
@@ -155,7 +158,8 @@ static bool alloc(void *v, uint64_t size, uint64_t align, uint64_t *address, uin
         }
     }
     if (i == NIL) /* the last resort: every block of the classes below the sure one */
-        for (int c = next_class(r, class_of(n)); c >= 0 && i == NIL; c = next_class(r, (unsigned)c + 1))
+        for (int c = next_class(r, class_of(n)); c >= 0 && i == NIL;
+             c = next_class(r, (unsigned)c + 1))
             for (uint32_t k = r->heads[c]; k != NIL; k = r->node[k].next)
                 if (fits(&r->node[k], n, a)) {
                     i = k;
@@ -164,11 +168,12 @@ static bool alloc(void *v, uint64_t size, uint64_t align, uint64_t *address, uin
     if (i == NIL)
         return false;
     unlink_free(r, i);
-    uint64_t at = (r->node[i].at + a - 1) & ~(a - 1), pad = at - r->node[i].at, tail = r->node[i].n - pad - n;
+    uint64_t at = (r->node[i].at + a - 1) & ~(a - 1), pad = at - r->node[i].at,
+             tail = r->node[i].n - pad - n;
     if (pad) {
         uint32_t k = take_node(r);
-        struct node *x = &r->node[i], *y = &r->node[k];
-        *y = (struct node){.at = x->at, .n = pad, .left = x->left, .right = i};
+        struct segfit_node *x = &r->node[i], *y = &r->node[k];
+        *y = (struct segfit_node){.at = x->at, .n = pad, .left = x->left, .right = i};
         if (y->left != NIL)
             r->node[y->left].right = k;
         x->left = k;
@@ -177,8 +182,8 @@ static bool alloc(void *v, uint64_t size, uint64_t align, uint64_t *address, uin
     }
     if (tail) {
         uint32_t k = take_node(r);
-        struct node *x = &r->node[i], *y = &r->node[k];
-        *y = (struct node){.at = at + n, .n = tail, .left = i, .right = x->right};
+        struct segfit_node *x = &r->node[i], *y = &r->node[k];
+        *y = (struct segfit_node){.at = at + n, .n = tail, .left = i, .right = x->right};
         if (y->right != NIL)
             r->node[y->right].left = k;
         x->right = k;
@@ -190,12 +195,12 @@ static bool alloc(void *v, uint64_t size, uint64_t align, uint64_t *address, uin
     return true;
 }
 
-static void release(void *v, uint64_t address, uint64_t size, uint64_t token)
+static void segfit_release(void *v, uint64_t address, uint64_t size, uint64_t token)
 {
     (void)address, (void)size;
-    struct range *r = v;
+    struct segfit *r = v;
     uint32_t i = (uint32_t)token;
-    struct node *x = &r->node[i];
+    struct segfit_node *x = &r->node[i];
     if (x->left != NIL && r->node[x->left].n & FREE) {
         uint32_t k = x->left;
         unlink_free(r, k);
@@ -218,11 +223,14 @@ static void release(void *v, uint64_t address, uint64_t size, uint64_t token)
     link_free(r, i);
 }
 
-static void destroy(void *v)
+static void segfit_destroy(void *v)
 {
-    struct range *r = v;
+    struct segfit *r = v;
     free(r->node);
     free(r);
 }
 
-const struct adapter adapter_segfit = {"ref-segfit", create, alloc, release, destroy};
+static const struct adapter segfit = {"ref-segfit", segfit_create, segfit_alloc, segfit_release,
+                                      segfit_destroy};
+
+#endif
