@@ -215,7 +215,9 @@ static void a_filled_run_is_each_entry_written_alone(void **state)
                 uint64_t room = (UINT64_C(1) << bits_of(f, memory)) - e.address;
                 count = count * page > room ? room / page : count;
                 memset(out, 0xa5, sizeof out);
-                assert_true(rig_fill(f, level, &e, count, out));
+                uint64_t first[2];
+                assert_true(rig_encode(f, level, &e, first));
+                rig_fill(f, level, first[0], count, out);
                 for (uint64_t n = 0; n < count; n++, e.address += page) {
                     uint64_t words[2];
                     assert_true(rig_encode(f, level, &e, words));
@@ -229,23 +231,32 @@ static void a_filled_run_is_each_entry_written_alone(void **state)
     }
 }
 
-static void a_run_whose_last_address_does_not_fit_is_not_filled(void **state)
+static void an_address_beyond_its_field_is_refused(void **state)
 {
     (void)state;
     const struct rig_format *f = named("nv-mmu-v2");
     unsigned level = level_named(f, "PT4K");
-    uint64_t out[4] = {7, 7, 7, 7};
-    struct rig_entry e =
-        rig_leaf(f, level, RIG_MEMORY_OWN, (UINT64_C(1) << 37) - 4096, 0, false, false);
-    assert_true(rig_fill(f, level, &e, 1, out));
-    out[0] = 7;
-    assert_false(rig_fill(f, level, &e, 2, out));
-    assert_int_equal(out[0], 7);
-    /* A peer's address goes on in another field above bit 37: no straight run. */
-    e = rig_leaf(f, level, RIG_MEMORY_LINK, (UINT64_C(1) << 37) - 4096, 1, false, false);
-    assert_false(rig_fill(f, level, &e, 2, out));
-    e = rig_leaf(f, level, RIG_MEMORY_SYSTEM, UINT64_MAX - 4095, 0, false, true);
-    assert_false(rig_fill(f, level, &e, 2, out));
+    uint64_t words[2] = {7, 7}, edge = UINT64_C(1) << 37;
+    struct rig_entry e = rig_leaf(f, level, RIG_MEMORY_OWN, edge - 4096, 0, false, false);
+    assert_true(rig_encode(f, level, &e, words));
+    words[0] = 7;
+    e = rig_leaf(f, level, RIG_MEMORY_OWN, edge, 0, false, false);
+    assert_false(rig_encode(f, level, &e, words));
+    assert_int_equal(words[0], 7);
+    e = rig_leaf(f, level, RIG_MEMORY_SYSTEM, UINT64_C(1) << 58, 0, false, true);
+    assert_false(rig_encode(f, level, &e, words));
+    /* A peer's address goes on in another field above bit 37, up to bit 54. */
+    e = rig_leaf(f, level, RIG_MEMORY_LINK, edge, 1, false, false);
+    assert_true(rig_encode(f, level, &e, words));
+    assert_int_equal(words[0], 0x0600001200000003);
+    e = rig_leaf(f, level, RIG_MEMORY_LINK, UINT64_C(1) << 55, 1, false, false);
+    assert_false(rig_encode(f, level, &e, words));
+    static const char *const in_place[] = {"amd-gfx9", "amd-gfx12"};
+    for (size_t i = 0; i < 2; i++) {
+        f = named(in_place[i]);
+        e = rig_leaf(f, 3, RIG_MEMORY_SYSTEM, UINT64_C(1) << 48, 0, false, true);
+        assert_false(rig_encode(f, 3, &e, words));
+    }
 }
 
 static void an_unaligned_base_is_refused(void **state)
@@ -578,7 +589,7 @@ int main(void)
         cmocka_unit_test(a_directory_is_read_back_as_the_table_it_points_at),
         cmocka_unit_test(no_entry_of_any_words_leads_a_walk_astray),
         cmocka_unit_test(a_filled_run_is_each_entry_written_alone),
-        cmocka_unit_test(a_run_whose_last_address_does_not_fit_is_not_filled),
+        cmocka_unit_test(an_address_beyond_its_field_is_refused),
         cmocka_unit_test(an_unaligned_base_is_refused),
         cmocka_unit_test(all_ones_is_a_lost_device_and_no_entry),
         cmocka_unit_test(zero_is_nothing_in_every_format),

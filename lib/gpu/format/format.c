@@ -280,27 +280,12 @@ static void fill_pairs(uint64_t word, uint64_t step, uint64_t count, uint64_t *o
     }
 }
 
-bool rig_fill(const struct rig_format *f, unsigned level, const struct rig_entry *first,
-              uint64_t count, uint64_t *out)
+void rig_fill(const struct rig_format *f, unsigned level, uint64_t word, uint64_t count,
+              uint64_t *out)
 {
-    if (count == 0)
-        return true;
-    uint64_t head[2], tail[2], span;
-    struct rig_entry last = *first;
-    if (level >= f->level_count || first->kind != RIG_ENTRY_LEAF ||
-        !rig_multiply(count - 1, UINT64_C(1) << f->level[level].shift, &span) ||
-        !rig_add(first->address, span, &last.address))
-        return false;
-    if (!rig_encode(f, level, first, head) || !rig_encode(f, level, &last, tail))
-        return false;
-    /* An address field in two pieces (NVIDIA v2, a peer's address past 37 bits) is no straight run.
-     */
-    if (tail[0] - head[0] != span >> f->address_down)
-        return false;
     uint64_t step = (UINT64_C(1) << f->level[level].shift) >> f->address_down;
     if (f->level[level].entry_bytes == 16)
-        fill_pairs(head[0], step, count, out);
+        fill_pairs(word, step, count, out);
     else
-        fill_words(head[0], step, count, out);
-    return true;
+        fill_words(word, step, count, out);
 }

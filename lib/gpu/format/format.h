@@ -229,10 +229,10 @@ struct rig_entry rig_directory(const struct rig_format *f, unsigned level, unsig
 bool rig_encode(const struct rig_format *f, unsigned level, const struct rig_entry *e,
                 uint64_t words[2]);
 
-/* rig_fill writes `count` leaves of level `level` to out, entry k for the address `first->address +
-   k * 2^shift` and otherwise like *first: count * entry_bytes bytes as they lie in the GPU's
-   memory. False, writing nothing, where the first or the last cannot be encoded. */
-bool rig_fill(const struct rig_format *f, unsigned level, const struct rig_entry *first,
-              uint64_t count, uint64_t *out);
+/* rig_fill writes a run of `count` leaves of level `level` to out, as they lie in the GPU's memory:
+   entry k is the leaf whose words are {word, 0}, k pages further on. The caller has made sure that
+   the last one's address fits. Nothing of out is read. */
+void rig_fill(const struct rig_format *f, unsigned level, uint64_t word, uint64_t count,
+              uint64_t *out);
 
 #endif

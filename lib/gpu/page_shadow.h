@@ -1,0 +1,160 @@
+/* The shadow of a page table: its tables, and what each entry maps, in the process's memory. Only
+   the page table's files include this.
+
+   A node is a table. What its leaves map is kept as keys: a key is the physical address (a multiple
+   of 4 KiB) and, in the low bits, the rest of the target. Two shapes:
+   - `keys` is NULL: `run[0 .. runs - 1]`, in order of index, no two overlapping or able to be one.
+     Entry first + k of a run has the run's key plus k pages. A contiguous mapping is one run a
+   table.
+   - `keys` is an array of one key an entry, 0 where nothing is mapped; runs is 0. A node takes this
+     shape when it has more runs than fit, and leaves it when its last leaf goes.
+   `leaves` counts mapped entries, `children` the child tables but for those about to go. */
+#ifndef RIG_GPU_PAGE_SHADOW_H
+#define RIG_GPU_PAGE_SHADOW_H
+
+#include "gpu/page_table.h"
+
+#define KEY_MAPPED UINT64_C(0x1)
+#define KEY_UNCERTAIN UINT64_C(0x2)
+#define KEY_ADDRESS (~UINT64_C(0xfff))
+
+#define NODE_RUNS 3
+
+struct page_run {
+    uint64_t key;
+    uint16_t first, count;
+};
+
+/* Whether the entry above points at a table. */
+enum page_link {
+    LINK_NO,
+    LINK_UNSURE, /* a write of that entry failed */
+    LINK_YES,
+};
+
+struct page_node {
+    uint64_t offset; /* of the table in GPU memory */
+    uint64_t *keys;
+    struct page_node **child; /* NULL, or one an entry, or two (halves) an entry; NULL where none */
+    struct small_page *small; /* the page a table smaller than a page lies in */
+    struct page_node *parent, *next;
+    struct page_run run[NODE_RUNS];
+    uint16_t slot; /* in the parent's child array */
+    uint16_t leaves, children;
+    uint8_t level, runs;
+    uint8_t link;  /* enum page_link */
+    bool complete; /* the table's words in GPU memory are what the shadow says */
+    bool kept;     /* it goes back with the page table alone */
+};
+
+/* A page of tables that are smaller than a page; bit i of `used`: slot i is a table. Pages with a
+   free slot are in a list by offset, so that the next table's place hangs on what is free alone. */
+struct small_page {
+    uint64_t offset;
+    uint32_t used;
+    struct small_page *next, *previous;
+};
+
+#define NODES_A_CHUNK 32
+
+struct node_chunk {
+    struct node_chunk *next;
+    struct page_node node[NODES_A_CHUNK];
+};
+
+struct rig_page_table {
+    const struct rig_format *f;
+    const struct rig_page_table_ops *ops;
+    void *gpu;
+    uint64_t own_base;
+    struct page_node *root;
+    struct node_chunk *chunk;
+    struct page_node *spare;          /* nodes not in use, by `next` */
+    struct small_page *small;         /* pages with a free slot */
+    uint8_t below[RIG_LEVELS_MAX][2]; /* a level's child levels, by half */
+    uint8_t halves[RIG_LEVELS_MAX];   /* how many: 0 at the lowest */
+    uint64_t image[RIG_LEVELS_MAX]
+                  [RIG_TABLE_PAGE / 8]; /* where words are made that `write` takes */
+};
+
+/* Nodes and their tables' pages. */
+
+/* shadow_node_new makes *out_node the node of a table of level `level` in slot `slot` of parent
+   (NULL: the root), at a place of its own if offset is NULL, else at *offset. RIG_NO_ROOM and
+   RIG_FAILED are the take's; RIG_FAILED also: memory, and nothing was taken. */
+enum rig_status shadow_node_new(struct rig_page_table *t, unsigned level, struct page_node *parent,
+                                unsigned slot, const uint64_t *offset, struct page_node **out_node,
+                                struct rig_error *err);
+
+/* shadow_node_give takes a node without leaves and children off its parent and gives its place
+   back. It does not count it off its parent's children. */
+void shadow_node_give(struct rig_page_table *t, struct page_node *node);
+
+/* shadow_drop frees all of t. */
+void shadow_drop(struct rig_page_table *t);
+
+/* What entries map. Indexes and counts lie within the table. */
+
+/* shadow_set records that entries [i, i + n), none of which is mapped, map key and on by `page`.
+   False: memory ran out, nothing changed. */
+bool shadow_set(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n,
+                uint64_t key);
+
+/* shadow_splits makes sure that entries can be cleared or doubted without more memory. False:
+   memory ran out. */
+bool shadow_splits(const struct rig_page_table *t, struct page_node *node);
+
+/* shadow_clear records that entries [i, i + n) map nothing. shadow_splits came before. */
+void shadow_clear(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n);
+
+/* shadow_doubt marks those of [i, i + n) that are mapped uncertain; where it would need memory and
+   there is none, more than those. */
+void shadow_doubt(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n);
+
+/* shadow_find is the key of entry i, 0 for none, and in *out_end the index up to which the
+   following entries go on: by pages of the same target, or unmapped, child tables not looked at. */
+uint64_t shadow_find(const struct rig_page_table *t, const struct page_node *node, unsigned i,
+                     unsigned *out_end);
+
+/* shadow_child is the table that half `half` of entry i points at, or NULL. */
+static inline struct page_node *shadow_child(const struct rig_page_table *t,
+                                             const struct page_node *node, unsigned i,
+                                             unsigned half)
+{
+    return node->child ? node->child[i * t->halves[node->level] + half] : NULL;
+}
+
+/* shadow_index is the index of the entry for `address` in a table of level `level`. */
+static inline unsigned shadow_index(const struct rig_page_table *t, unsigned level,
+                                    uint64_t address)
+{
+    const struct rig_level *l = &t->f->level[level];
+    return (unsigned)(address >> l->shift) & ((1u << l->index_bits) - 1);
+}
+
+static inline unsigned shadow_entries(const struct rig_page_table *t, unsigned level)
+{
+    return 1u << t->f->level[level].index_bits;
+}
+
+static inline uint64_t shadow_page(const struct rig_page_table *t, unsigned level)
+{
+    return UINT64_C(1) << t->f->level[level].shift;
+}
+
+/* shadow_key is the key of the target's memory at `physical`; shadow_target is its target. */
+static inline uint64_t shadow_key(struct rig_target target, uint64_t physical)
+{
+    return physical | KEY_MAPPED | (uint64_t)target.memory << 2 | (uint64_t)target.uncached << 4 |
+           (uint64_t)target.snooped << 5 | (uint64_t)(target.peer & 63) << 6;
+}
+
+static inline struct rig_target shadow_target(uint64_t key)
+{
+    return (struct rig_target){.memory = (enum rig_memory_kind)(key >> 2 & 3),
+                               .uncached = key >> 4 & 1,
+                               .snooped = key >> 5 & 1,
+                               .peer = key >> 6 & 63};
+}
+
+#endif

@@ -1,0 +1,426 @@
+/* The words of tables: made, written, cleared. */
+#include "gpu/page_plan.h"
+
+#include <endian.h>
+#include <string.h>
+
+static const uint64_t zeros[RIG_TABLE_PAGE / 8];
+
+/* ---------- the layout */
+
+unsigned plan_leaves(const struct page_plan *p, const struct page_node *node, uint64_t address,
+                     uint64_t last)
+{
+    const struct rig_level *l = &p->t->f->level[node->level];
+    uint64_t page = UINT64_C(1) << l->shift;
+    uint64_t aligned = (address | (p->cursor.address + p->base)) & (page - 1);
+    if (!l->leaf || aligned != 0 || p->cursor.bytes < page || last - address < page - 1)
+        return 0;
+    uint64_t fit = p->cursor.bytes >> l->shift, room = (last - address + 1) >> l->shift;
+    unsigned i = shadow_index(p->t, node->level, address);
+    unsigned n = shadow_entries(p->t, node->level) - i;
+    n = fit < n ? (unsigned)fit : n;
+    n = room < n ? (unsigned)room : n;
+    unsigned halves = p->t->halves[node->level], k = 0;
+    if (!node->child)
+        return n;
+    while (k < n && !node->child[(i + k) * halves] &&
+           (halves < 2 || !node->child[(i + k) * halves + 1]))
+        k++;
+    return k;
+}
+
+unsigned plan_half(const struct page_plan *p, unsigned dual_level, uint64_t address, uint64_t last,
+                   unsigned *out_half)
+{
+    const struct rig_page_table *t = p->t;
+    unsigned big_shift = t->f->level[t->below[dual_level][0]].shift;
+    unsigned small_shift = t->f->level[t->below[dual_level][1]].shift;
+    uint64_t big = UINT64_C(1) << big_shift, entry = p->cursor.address + p->base;
+    uint64_t bytes = last - address + 1;
+    bytes = p->cursor.bytes < bytes ? p->cursor.bytes : bytes;
+    if (((address | entry) & (big - 1)) == 0 && bytes >= big) {
+        *out_half = 0;
+        return (unsigned)(bytes >> big_shift);
+    }
+    uint64_t to_big = big - (address & (big - 1));
+    if (((address ^ entry) & (big - 1)) == 0 && bytes > to_big)
+        bytes = to_big;
+    *out_half = 1;
+    return (unsigned)(bytes >> small_shift);
+}
+
+/* ---------- words on their way */
+
+static void begin(struct page_plan *p, const struct page_node *node)
+{
+    struct rig_page_table *t = p->t;
+    struct page_words *w = &p->words[node->level];
+    uint64_t in_page = node->offset % RIG_TABLE_PAGE;
+    char *place = NULL;
+    if (t->ops->place && (p->mode == PAGES_MAP || p->mode == PAGES_CLEAR))
+        place = t->ops->place(t->gpu, node->offset - in_page);
+    w->placed = place != NULL;
+    w->out = place ? (uint64_t *)(void *)(place + in_page) : t->image[node->level];
+    w->low = w->high = 0;
+}
+
+/* The outcome of writing words [low, high) of node's table, in the shadow. */
+static void settle(struct page_plan *p, struct page_node *node, bool done)
+{
+    const struct page_words *w = &p->words[node->level];
+    unsigned wide = p->t->f->level[node->level].entry_bytes / 8;
+    unsigned first = w->low / wide, n = (w->high + wide - 1) / wide - first;
+    bool clear = p->mode == PAGES_CLEAR;
+    if (!done)
+        shadow_doubt(p->t, node, first, n);
+    else if (clear)
+        shadow_clear(p->t, node, first, n);
+    /* A child's slot has the number of the word that points at it. */
+    unsigned link = clear ? LINK_NO : LINK_YES;
+    for (unsigned k = w->low; node->child && k < w->high; k++)
+        if (node->child[k])
+            node->child[k]->link = (uint8_t)(done ? link : LINK_UNSURE);
+}
+
+/* Writes what is on its way. A table that is not complete is written whole. */
+static enum rig_status finish(struct page_plan *p, struct page_node *node)
+{
+    struct rig_page_table *t = p->t;
+    struct page_words *w = &p->words[node->level];
+    unsigned total = t->f->level[node->level].table_bytes / 8;
+    unsigned low = w->low, high = w->high;
+    if (low == high)
+        return RIG_OK;
+    const uint64_t *from = w->out;
+    if (p->mode == PAGES_CLEAR) {
+        from = zeros;
+        if (w->placed)
+            memset(w->out + low, 0, (size_t)(high - low) * 8);
+    } else if (!node->complete) {
+        memset(w->out, 0, (size_t)low * 8);
+        memset(w->out + high, 0, (size_t)(total - high) * 8);
+        low = 0;
+        high = total;
+    }
+    enum rig_status status = RIG_OK;
+    if (!w->placed)
+        status = t->ops->write(t->gpu, node->offset + (uint64_t)low * 8, from + low,
+                               (uint64_t)(high - low) * 8, p->err);
+    settle(p, node, status == RIG_OK);
+    if (status == RIG_OK && p->mode == PAGES_MAP)
+        node->complete = true;
+    w->low = w->high = 0;
+    return status;
+}
+
+/* Makes [from, to) part of what is on its way. What lies between it and earlier words is written
+   before in a complete table, and zero in one that is not. */
+static enum rig_status mark(struct page_plan *p, struct page_node *node, unsigned from, unsigned to)
+{
+    struct page_words *w = &p->words[node->level];
+    if (w->low != w->high && w->high != from) {
+        if (p->mode == PAGES_CLEAR || node->complete) {
+            enum rig_status status = finish(p, node);
+            if (status != RIG_OK)
+                return status;
+        } else {
+            memset(w->out + w->high, 0, (size_t)(from - w->high) * 8);
+        }
+    }
+    if (w->low == w->high)
+        w->low = from;
+    w->high = to;
+    return RIG_OK;
+}
+
+/* What is on its way will not be written: nothing is, after a failure. */
+static void forget(struct page_plan *p, struct page_node *node)
+{
+    struct page_words *w = &p->words[node->level];
+    unsigned wide = p->t->f->level[node->level].entry_bytes / 8;
+    if (p->mode == PAGES_MAP && w->low != w->high)
+        shadow_doubt(p->t, node, w->low / wide, (w->high + wide - 1) / wide - w->low / wide);
+    w->low = w->high = 0;
+}
+
+/* ---------- leaves */
+
+/* The largest fragment at address for memory at `entry`, and how many of `bytes` bytes have it: it
+   is aligned in both, and whole. (Linux: amdgpu_vm_pt.c, amdgpu_vm_pte_fragment; xe_pt.c for the
+   64 KiB hint) */
+static uint64_t fragment_at(const struct rig_format *f, unsigned level, uint64_t address,
+                            uint64_t entry, uint64_t bytes, unsigned *out_fragment)
+{
+    *out_fragment = 0;
+    if (f->fragment_max == 0 || (f->fragment_only && level + 1u != f->level_count))
+        return bytes;
+    unsigned limit = 12u + f->fragment_max;
+    unsigned agree = address == entry ? 64 : (unsigned)__builtin_ctzll(address - entry);
+    unsigned aligned = address == 0 ? 64 : (unsigned)__builtin_ctzll(address);
+    unsigned whole = 63u - (unsigned)__builtin_clzll(bytes);
+    if (f->fragment_only) {
+        uint64_t unit = UINT64_C(1) << (12 + f->fragment_only);
+        uint64_t to_unit = unit - (address & (unit - 1));
+        if (agree < 12u + f->fragment_only || whole < 12u + f->fragment_only)
+            return bytes;
+        if (to_unit != unit)
+            return bytes < to_unit ? bytes : to_unit;
+        *out_fragment = f->fragment_only;
+        return bytes & ~(unit - 1);
+    }
+    limit = agree < limit ? agree : limit;
+    unsigned order = aligned < limit ? aligned : limit;
+    order = whole < order ? whole : order;
+    *out_fragment = order - 12;
+    uint64_t unit = UINT64_C(1) << order;
+    return order == limit ? bytes & ~(unit - 1) : unit;
+}
+
+static void fill(const struct page_plan *p, unsigned level, uint64_t address, uint64_t entry,
+                 unsigned n, uint64_t *out)
+{
+    const struct rig_format *f = p->t->f;
+    unsigned shift = f->level[level].shift, wide = f->level[level].entry_bytes / 8;
+    uint64_t bytes = (uint64_t)n << shift;
+    while (bytes != 0) {
+        unsigned fragment;
+        uint64_t part = fragment_at(f, level, address, entry, bytes, &fragment);
+        uint64_t unit = f->fragment_only ? fragment != 0 : fragment;
+        uint64_t word = p->word[level] + (entry >> f->address_down) + unit * p->fragment[level];
+        rig_fill(f, level, word, part >> shift, out);
+        out += (part >> shift) * wide;
+        address += part;
+        entry += part;
+        bytes -= part;
+    }
+}
+
+static uint64_t key_at(const struct page_plan *p, uint64_t physical)
+{
+    uint64_t key = shadow_key(p->target, physical);
+    return p->mode == PAGES_SUPPOSE ? key | KEY_UNCERTAIN : key;
+}
+
+/* n entries from i on, of one run of memory, at the cursor. */
+static enum rig_status put_leaves(struct page_plan *p, struct page_node *node, unsigned i,
+                                  unsigned n, uint64_t address)
+{
+    unsigned wide = p->t->f->level[node->level].entry_bytes / 8;
+    uint64_t physical = p->cursor.address;
+    if (p->mode == PAGES_MAP) {
+        enum rig_status status = mark(p, node, i * wide, (i + n) * wide);
+        if (status != RIG_OK)
+            return status;
+        fill(p, node->level, address, physical + p->base, n,
+             p->words[node->level].out + (size_t)i * wide);
+    }
+    if (!shadow_set(p->t, node, i, n, key_at(p, physical)))
+        return rig_fail_memory(p->err);
+    cursor_skip(&p->cursor, (uint64_t)n << p->t->f->level[node->level].shift);
+    return RIG_OK;
+}
+
+/* n entries from i on of the lowest level, whatever runs of memory they are of: the hot loop. */
+static enum rig_status put_pages(struct page_plan *p, struct page_node *node, unsigned i,
+                                 unsigned n, uint64_t address)
+{
+    const struct rig_format *f = p->t->f;
+    unsigned level = node->level, shift = f->level[level].shift, end = i + n;
+    uint64_t *out = p->words[level].out;
+    bool store = p->mode == PAGES_MAP;
+    if (store) {
+        enum rig_status status = mark(p, node, i, end);
+        if (status != RIG_OK)
+            return status;
+    }
+    while (i < end) {
+        uint64_t physical = p->cursor.address, entry = physical + p->base;
+        uint64_t run = p->cursor.bytes >> shift;
+        unsigned m = run < end - i ? (unsigned)run : end - i;
+        if (store && m == 1)
+            out[i] = htole64(p->word[level] + (entry >> f->address_down));
+        else if (store)
+            fill(p, level, address, entry, m, out + i);
+        if (m == 1 && node->keys) {
+            node->keys[i] = key_at(p, physical);
+            node->leaves++;
+        } else if (!shadow_set(p->t, node, i, m, key_at(p, physical))) {
+            return rig_fail_memory(p->err);
+        }
+        i += m;
+        address += (uint64_t)m << shift;
+        cursor_skip(&p->cursor, (uint64_t)m << shift);
+    }
+    return RIG_OK;
+}
+
+/* ---------- tables */
+
+/* What points at the children of entry i, as far as it is not there. */
+static enum rig_status put_pointers(struct page_plan *p, struct page_node *node, unsigned i)
+{
+    struct rig_page_table *t = p->t;
+    unsigned halves = t->halves[node->level], wide = t->f->level[node->level].entry_bytes / 8;
+    bool needed = !node->complete;
+    for (unsigned half = 0; half < halves; half++) {
+        struct page_node *child = shadow_child(t, node, i, half);
+        needed = needed || (child && child->link != LINK_YES);
+        if (child && p->mode == PAGES_SUPPOSE && child->link == LINK_NO)
+            child->link = LINK_UNSURE;
+    }
+    if (!needed || p->mode != PAGES_MAP)
+        return RIG_OK;
+    for (unsigned half = 0; half < halves; half++) {
+        struct page_node *child = shadow_child(t, node, i, half);
+        unsigned k = i * wide + half;
+        uint64_t words[2] = {0, 0};
+        if (child && child->link == LINK_YES && node->complete)
+            continue;
+        if (child) {
+            struct rig_entry e = rig_directory(t->f, node->level, child->level, RIG_MEMORY_OWN,
+                                               t->own_base + child->offset);
+            if (!rig_encode(t->f, node->level, &e, words))
+                return rig_fail(p->err, RIG_FAILED, t->f->name,
+                                "an entry cannot hold a table at offset 0x%llx",
+                                (unsigned long long)child->offset);
+        }
+        enum rig_status status = mark(p, node, k, k + 1);
+        if (status != RIG_OK)
+            return status;
+        p->words[node->level].out[k] = htole64(words[half]);
+    }
+    return RIG_OK;
+}
+
+/* The two tables below a dual entry, a run of memory at a time. */
+static enum rig_status write_halves(struct page_plan *p, struct page_node *node, unsigned i,
+                                    uint64_t address, uint64_t last)
+{
+    struct page_node *child[2] = {shadow_child(p->t, node, i, 0), shadow_child(p->t, node, i, 1)};
+    enum rig_status status = RIG_OK;
+    for (unsigned half = 0; half < 2; half++)
+        if (child[half])
+            begin(p, child[half]);
+    for (uint64_t at = address; status == RIG_OK && at - 1 != last;) {
+        unsigned half, n = plan_half(p, node->level, at, last, &half);
+        struct page_node *table = child[half];
+        status = put_leaves(p, table, shadow_index(p->t, table->level, at), n, at);
+        at += (uint64_t)n << p->t->f->level[table->level].shift;
+    }
+    for (unsigned half = 0; half < 2; half++) {
+        if (!child[half])
+            continue;
+        if (status == RIG_OK)
+            status = finish(p, child[half]);
+        else
+            forget(p, child[half]);
+    }
+    return status;
+}
+
+static enum rig_status write_below(struct page_plan *p, struct page_node *node, unsigned i,
+                                   uint64_t address, uint64_t last)
+{
+    enum rig_status status;
+    if (p->t->halves[node->level] == 2)
+        status = write_halves(p, node, i, address, last);
+    else
+        status = plan_write(p, shadow_child(p->t, node, i, 0), address, last);
+    return status == RIG_OK ? put_pointers(p, node, i) : status;
+}
+
+enum rig_status plan_write(struct page_plan *p, struct page_node *node, uint64_t address,
+                           uint64_t last)
+{
+    unsigned shift = p->t->f->level[node->level].shift;
+    uint64_t page = UINT64_C(1) << shift;
+    enum rig_status status = RIG_OK;
+    begin(p, node);
+    if (p->t->halves[node->level] == 0) {
+        unsigned n = (unsigned)((last - address + 1) >> shift);
+        status = put_pages(p, node, shadow_index(p->t, node->level, address), n, address);
+        address = last + 1;
+    }
+    while (status == RIG_OK && address - 1 != last) {
+        unsigned i = shadow_index(p->t, node->level, address);
+        unsigned n = plan_leaves(p, node, address, last);
+        uint64_t part = n != 0 ? address + ((uint64_t)n << shift) - 1 : address | (page - 1);
+        part = part < last ? part : last;
+        if (n != 0)
+            status = put_leaves(p, node, i, n, address);
+        else
+            status = write_below(p, node, i, address, part);
+        address = part + 1;
+    }
+    if (status == RIG_OK)
+        return finish(p, node);
+    forget(p, node);
+    return status;
+}
+
+/* ---------- clearing */
+
+/* Table `child` of node is done: it goes, if nothing is in it. */
+static enum rig_status clear_pointer(struct page_plan *p, struct page_node *node,
+                                     struct page_node *child)
+{
+    if (child->leaves != 0 || child->children != 0 || child->kept)
+        return RIG_OK;
+    if (child->link != LINK_NO) {
+        enum rig_status status = mark(p, node, child->slot, child->slot + 1u);
+        if (status != RIG_OK)
+            return status;
+    }
+    node->children--;
+    child->next = NULL;
+    *p->tail = child;
+    p->tail = &child->next;
+    return RIG_OK;
+}
+
+static enum rig_status clear_below(struct page_plan *p, struct page_node *node, unsigned i,
+                                   uint64_t address, uint64_t last)
+{
+    for (unsigned half = 0; half < p->t->halves[node->level]; half++) {
+        struct page_node *child = shadow_child(p->t, node, i, half);
+        if (!child)
+            continue;
+        enum rig_status status = plan_clear(p, child, address, last);
+        if (status == RIG_OK)
+            status = clear_pointer(p, node, child);
+        if (status != RIG_OK)
+            return status;
+    }
+    return RIG_OK;
+}
+
+enum rig_status plan_clear(struct page_plan *p, struct page_node *node, uint64_t address,
+                           uint64_t last)
+{
+    const struct rig_level *l = &p->t->f->level[node->level];
+    unsigned wide = l->entry_bytes / 8, i = shadow_index(p->t, node->level, address);
+    unsigned end = i + (unsigned)((last >> l->shift) - (address >> l->shift)) + 1;
+    uint64_t page = UINT64_C(1) << l->shift;
+    enum rig_status status = RIG_OK;
+    begin(p, node);
+    if (!shadow_splits(p->t, node))
+        return rig_fail_memory(p->err);
+    while (status == RIG_OK && i < end) {
+        unsigned to;
+        uint64_t key = shadow_find(p->t, node, i, &to), part = address | (page - 1);
+        to = to < end ? to : end;
+        if (key != 0) {
+            status = mark(p, node, i * wide, to * wide);
+        } else if (node->child) {
+            to = i + 1;
+            status = clear_below(p, node, i, address, part < last ? part : last);
+        }
+        address = (address & ~(page - 1)) + (uint64_t)(to - i) * page;
+        i = to;
+    }
+    if (status == RIG_OK)
+        return finish(p, node);
+    forget(p, node);
+    return status;
+}
