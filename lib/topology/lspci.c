@@ -5,13 +5,15 @@
 
 /* A line that is held back until it is known whether the next one continues it, as mailers cut
    long lines. `text` is a copy, which grows by what continues it. */
+enum pending_kind {
+    PENDING_NONE,
+    PENDING_HEADER,
+    PENDING_DETAIL,
+    PENDING_TREE,
+};
+
 struct pending {
-    enum {
-        PENDING_NONE,
-        PENDING_HEADER,
-        PENDING_DETAIL,
-        PENDING_TREE,
-    } kind;
+    enum pending_kind kind;
     struct lspci_line line; /* its text is in `room` */
     char *room;
     size_t room_size;
@@ -21,207 +23,32 @@ struct pending {
 /* The reader of one text. While `open`, a block is read; while `accepts`, lines that look like it
    still belong to it: a blank line ends that, except in a text that has one after every line. */
 struct reader {
-    const char *name;
-    struct rig_topology *t;
+    struct lspci_functions functions;
     struct lspci_source source;
-    struct lspci_records records;
     struct lspci_tree *tree;
     struct pending pending;
     bool open, accepts;
     bool spaced; /* a blank line follows the block's header */
     bool flat;   /* the block's lines are not indented */
     bool within_tree;
-    bool any_path; /* a place is told by a path (lspci -P) */
-    bool any_text; /* a block of text was read */
-    bool any_hex;
     bool loose_details; /* lines of functions stand without their header */
     bool no_iommu;      /* the text tells that the machine's IOMMU is off */
     struct lspci_block block;
     struct lspci_hex hex;
 };
 
-/* ---- what was read of a function */
-
-static void note_block(struct lspci_record *record, const struct lspci_block *b)
-{
-    bool whole = b->details && b->whole && !b->cut;
-    bool list = b->no_list || b->capability != LSPCI_BEFORE_CAPABILITIES;
-    record->text |= b->details;
-    record->whole |= whole;
-    record->capabilities |= whole && list && !b->denied && !b->all_ones;
-    record->denied |= b->denied;
-    record->extended |= b->extended;
-    record->acs_listed |= b->acs_listed;
-    record->sriov_listed |= b->sriov_listed;
-    record->bus_numbers |= b->bus_numbers;
-    record->all_ones |= b->all_ones;
-    record->no_list |= b->no_list;
-}
-
-static bool has_bars(const struct node *node)
-{
-    for (int i = 0; i < RIG_BAR_COUNT; i++)
-        if (rig_fact_has(node->f.bar[i].flags))
-            return true;
-    return false;
-}
-
-/* Adds a reading; *out_record is its function's. */
-static enum rig_status add_reading(struct reader *r, struct node *reading, size_t line,
-                                   bool unnumbered, struct lspci_record **out_record,
-                                   struct rig_error *err)
-{
-    int index;
-    bool is_new;
-    enum rig_status status =
-        lspci_record_find(&r->records, r->t, reading->f.bdf, &index, &is_new, err);
-    if (status != RIG_OK)
-        return status;
-    struct lspci_record *record = *out_record = &r->records.record[index];
-    struct node *node = &r->t->node[index];
-    if (is_new) {
-        *node = *reading;
-        record->line = line;
-        record->unnumbered = unnumbered;
-        return RIG_OK;
-    }
-    if (reading->place != PLACE_BY_BUSES) {
-        node->place = reading->place;
-        node->parent_bdf = reading->parent_bdf;
-    }
-    if (has_bars(reading)) {
-        if (unnumbered && !record->unnumbered)
-            lspci_number_bars(reading, node);
-        else if (!unnumbered && record->unnumbered)
-            lspci_number_bars(node, reading);
-        record->unnumbered = unnumbered && (record->unnumbered || !has_bars(node));
-    }
-    return lspci_merge(node, (struct lspci_origin){r->name, record->line}, reading,
-                       (struct lspci_origin){r->name, line}, err);
-}
-
-static void empty_node(struct node *node, struct rig_bdf bdf)
-{
-    memset(node, 0, sizeof *node);
-    node->f.bdf = bdf;
-    node->f.parent = node->f.host_bridge = node->f.physical = node->f.memory_bar = -1;
-}
-
-static enum rig_status end_hex(struct reader *r, struct rig_error *err)
-{
-    struct lspci_hex *hex = &r->hex;
-    if (hex->bytes == 0)
-        return RIG_OK;
-    if (hex->bytes < 64) {
-        rig_fail_at(err, r->name, hex->first_line, 0,
-                    "the dump of this function ends after %zu bytes", hex->bytes);
-        rig_hint(err, "lspci -x shows 64 bytes, -xxx 256, -xxxx all: " LSPCI_COMMAND);
-        return RIG_BAD_INPUT;
-    }
-    char text[RIG_BDF_MAX];
-    rig_bdf_format(r->block.node.f.bdf, text);
-    if (hex->bytes < hex->next)
-        topology_warn(r->t, "%s: the dump lacks the row at %02zx: what follows it is not used",
-                      text, hex->bytes);
-    else if (hex->bytes != 64 && hex->bytes != 128 && hex->bytes != 256 && hex->bytes != 4096)
-        topology_warn(r->t, "%s: the dump ends at %02zx: it is cut short", text, hex->bytes);
-    struct node node;
-    empty_node(&node, r->block.node.f.bdf);
-    config_decode(r->t, &node, hex->at, hex->bytes);
-    struct lspci_record *record;
-    enum rig_status status = add_reading(r, &node, hex->first_line, false, &record, err);
-    if (status == RIG_OK)
-        record->hex = r->any_hex = true;
-    hex->bytes = hex->next = hex->first_line = 0;
-    return status;
-}
+/* ---- lines */
 
 static enum rig_status end_block(struct reader *r, struct rig_error *err)
 {
     if (!r->open)
         return RIG_OK;
     r->open = r->accepts = false;
-    r->any_text |= r->block.details;
-    struct lspci_record *record;
-    enum rig_status status =
-        add_reading(r, &r->block.node, r->block.line, r->block.unnumbered, &record, err);
-    if (status != RIG_OK)
-        return status;
-    note_block(record, &r->block);
-    return end_hex(r, err);
+    enum rig_status status = lspci_add_block(&r->functions, &r->block, err);
+    if (status == RIG_OK)
+        status = lspci_add_hex(&r->functions, r->block.node.f.bdf, &r->hex, err);
+    return status;
 }
-
-/* ---- places told by paths */
-
-/* A -P path leaves bus numbers out: each is the secondary bus of the bridge before it, whose block
-   came earlier, as lspci sorts by place. */
-static enum rig_status find_buses(struct reader *r, struct lspci_place *place, size_t line,
-                                  struct rig_error *err)
-{
-    for (unsigned i = 1; i < place->length; i++) {
-        int index;
-        bool is_new;
-        enum rig_status status =
-            lspci_record_find(&r->records, r->t, place->path[i - 1], &index, &is_new, err);
-        if (status != RIG_OK)
-            return status;
-        const struct rig_function *bridge = &r->t->node[index].f;
-        if (is_new || !rig_fact_has(bridge->secondary)) {
-            rig_fail_at(err, r->name, line, 0,
-                        "this path leaves bus numbers out, and the text does not tell them");
-            rig_hint(err, "lspci -PP prints them; better: " LSPCI_COMMAND);
-            return RIG_BAD_INPUT;
-        }
-        place->path[i].bus = (uint8_t)bridge->secondary.value;
-    }
-    return RIG_OK;
-}
-
-static enum rig_status place_by_path(struct reader *r, struct lspci_place *place,
-                                     const struct lspci_line *line, struct rig_error *err)
-{
-    enum rig_status status = RIG_OK;
-    if (place->without_buses)
-        status = find_buses(r, place, line->number, err);
-    struct node *node = &r->block.node;
-    node->f.bdf = place->path[place->length - 1];
-    if (status != RIG_OK || place->length == 1)
-        return status;
-    r->any_path = true;
-    node->place = PLACE_UNDER;
-    node->parent_bdf = place->path[place->length - 2];
-    return RIG_OK;
-}
-
-/* Bridges that only paths name are functions too; and where paths are printed, a place without one
-   is on a root bus. */
-static enum rig_status settle_paths(struct reader *r, struct rig_error *err)
-{
-    if (!r->any_path)
-        return RIG_OK;
-    for (int i = 0; i < r->t->count; i++) {
-        struct node *node = &r->t->node[i];
-        if (node->place != PLACE_UNDER) {
-            node->place = PLACE_ROOT;
-            node->parent_bdf = node->f.bdf;
-            continue;
-        }
-        int index;
-        bool is_new;
-        struct rig_bdf bridge = node->parent_bdf;
-        enum rig_status status = lspci_record_find(&r->records, r->t, bridge, &index, &is_new, err);
-        if (status != RIG_OK)
-            return status;
-        if (is_new) {
-            r->records.record[index].line = r->records.record[i].line;
-            r->t->node[index].place = PLACE_UNKNOWN;
-            r->t->node[index].f.header_type = fact_assumed(1, "a path names it as a bridge");
-        }
-    }
-    return RIG_OK;
-}
-
-/* ---- lines */
 
 static enum rig_status start_block(struct reader *r, const struct lspci_line *line,
                                    struct rig_error *err)
@@ -230,15 +57,16 @@ static enum rig_status start_block(struct reader *r, const struct lspci_line *li
     if (status != RIG_OK)
         return status;
     memset(&r->block, 0, sizeof r->block);
-    empty_node(&r->block.node, (struct rig_bdf){.domain = 0});
-    struct lspci_place place;
-    status = lspci_read_header(r->t, r->name, line, &place, &r->block.node, err);
-    if (status == RIG_OK)
-        status = place_by_path(r, &place, line, err);
-    if (status != RIG_OK)
-        return status;
     r->block.line = line->number;
     r->block.indent = line->indent;
+    lspci_empty_node(&r->block.node, (struct rig_bdf){.domain = 0});
+    struct lspci_place place;
+    status =
+        lspci_read_header(r->functions.t, r->functions.name, line, &place, &r->block.node, err);
+    if (status == RIG_OK)
+        status = lspci_place_block(&r->functions, &place, &r->block, err);
+    if (status != RIG_OK)
+        return status;
     r->open = r->accepts = true;
     r->spaced = r->flat = false;
     return RIG_OK;
@@ -246,18 +74,19 @@ static enum rig_status start_block(struct reader *r, const struct lspci_line *li
 
 static enum rig_status flush(struct reader *r, struct rig_error *err)
 {
-    int kind = r->pending.kind;
+    enum pending_kind kind = r->pending.kind;
     r->pending.kind = PENDING_NONE;
     switch (kind) {
     case PENDING_HEADER:
         return start_block(r, &r->pending.line, err);
     case PENDING_DETAIL:
-        return lspci_detail(r->t, r->name, &r->pending.line, &r->block, err);
+        return lspci_detail(r->functions.t, r->functions.name, &r->pending.line, &r->block, err);
     case PENDING_TREE:
-        return lspci_tree_line(r->tree, r->t, r->name, &r->pending.line, err);
-    default:
-        return RIG_OK;
+        return lspci_tree_line(r->tree, r->functions.t, r->functions.name, &r->pending.line, err);
+    case PENDING_NONE:
+        break;
     }
+    return RIG_OK;
 }
 
 static bool add_text(struct pending *p, const char *text, size_t bytes)
@@ -277,7 +106,7 @@ static bool add_text(struct pending *p, const char *text, size_t bytes)
     return true;
 }
 
-static enum rig_status hold(struct reader *r, int kind, const struct lspci_line *line,
+static enum rig_status hold(struct reader *r, enum pending_kind kind, const struct lspci_line *line,
                             struct rig_error *err)
 {
     struct pending *p = &r->pending;
@@ -286,9 +115,7 @@ static enum rig_status hold(struct reader *r, int kind, const struct lspci_line 
     p->width = line->width;
     if (!add_text(p, line->text, line->length))
         return rig_fail_memory(err);
-    p->kind = kind == PENDING_HEADER   ? PENDING_HEADER
-              : kind == PENDING_DETAIL ? PENDING_DETAIL
-                                       : PENDING_TREE;
+    p->kind = kind;
     return RIG_OK;
 }
 
@@ -381,8 +208,8 @@ static enum rig_status take_row(struct reader *r, const struct lspci_line *line,
                                 struct rig_error *err)
 {
     if (r->open)
-        return lspci_hex_row(&r->hex, r->name, line, err);
-    rig_fail_at(err, r->name, line->number, line->column,
+        return lspci_hex_row(&r->hex, r->functions.name, line, err);
+    rig_fail_at(err, r->functions.name, line->number, line->column,
                 "a row of configuration space before any function");
     rig_hint(err, "dump whole functions with: " LSPCI_COMMAND);
     return RIG_BAD_INPUT;
@@ -397,7 +224,7 @@ static enum rig_status take_other(struct reader *r, const struct lspci_line *lin
     r->accepts = false;
     r->no_iommu |= is_text(line, "IOMMU: disabled"); /* as NVIDIA's gdscheck writes it */
     r->loose_details |= lspci_skip(&t, "ACSCtl:") || lspci_skip(&t, "Capabilities: [");
-    return lspci_machine_line(r->t, r->name, line, err);
+    return lspci_machine_line(r->functions.t, r->functions.name, line, err);
 }
 
 static enum rig_status take(struct reader *r, const struct lspci_line *line, struct rig_error *err)
@@ -455,34 +282,19 @@ static enum rig_status read_lines(struct reader *r, struct rig_error *err)
 
 /* ---- the whole */
 
-static enum rig_status add_tree(struct reader *r, struct rig_error *err)
-{
-    int count = r->tree ? lspci_tree_count(r->tree) : 0;
-    for (int i = 0; i < count; i++) {
-        struct node node;
-        size_t line = lspci_tree_function(r->tree, i, &node);
-        struct lspci_record *record;
-        enum rig_status status = add_reading(r, &node, line, false, &record, err);
-        if (status != RIG_OK)
-            return status;
-        record->drawn = true;
-    }
-    return RIG_OK;
-}
-
 static enum rig_status refuse_text(const struct reader *r, struct rig_error *err)
 {
-    const char *what = r->t->count        ? "a plain list of functions shows no tree"
+    const char *what = r->functions.t->count ? "a plain list of functions shows no tree"
                        : r->loose_details ? "lines of functions without the functions they are of"
                                           : "it shows no PCI function";
-    return rig_fail_at(err, r->name, 0, 0,
+    return rig_fail_at(err, r->functions.name, 0, 0,
                        "%s: run `" LSPCI_COMMAND "` on the machine, or `rigmem capture`", what);
 }
 
 static void settle_iommu(struct reader *r)
 {
-    for (int i = 0; r->no_iommu && i < r->t->count; i++) {
-        struct rig_function *f = &r->t->node[i].f;
+    for (int i = 0; r->no_iommu && i < r->functions.t->count; i++) {
+        struct rig_function *f = &r->functions.t->node[i].f;
         if (!rig_fact_has(f->iommu_group))
             f->iommu = fact_assumed(RIG_IOMMU_NONE, "\"IOMMU: disabled\" in the text");
     }
@@ -491,30 +303,31 @@ static void settle_iommu(struct reader *r)
 static enum rig_status finish(struct reader *r, struct rig_error *err)
 {
     bool tree = r->tree && lspci_tree_count(r->tree) > 0;
-    if (!r->any_text && !r->any_hex && !r->any_path && !tree)
+    if (!r->functions.any_text && !r->functions.any_hex && !r->functions.any_path && !tree)
         return refuse_text(r, err);
-    enum rig_status status = settle_paths(r, err);
+    enum rig_status status = lspci_settle_paths(&r->functions, err);
     if (status == RIG_OK)
-        status = add_tree(r, err);
+        status = lspci_add_tree(&r->functions, r->tree, err);
     if (status != RIG_OK)
         return status;
-    r->t->machine.source = r->any_text || r->any_path ? RIG_SOURCE_LSPCI_TEXT
-                           : r->any_hex               ? RIG_SOURCE_LSPCI_HEX
-                                                      : RIG_SOURCE_LSPCI_TREE;
-    lspci_settle(r->t, &r->records);
+    r->functions.t->machine.source = r->functions.any_text || r->functions.any_path
+                                         ? RIG_SOURCE_LSPCI_TEXT
+                                     : r->functions.any_hex ? RIG_SOURCE_LSPCI_HEX
+                                                            : RIG_SOURCE_LSPCI_TREE;
+    lspci_settle(r->functions.t, &r->functions.records);
     settle_iommu(r);
-    return topology_finish(r->t, r->name, err);
+    return topology_finish(r->functions.t, r->functions.name, err);
 }
 
 static void free_reader(struct reader *r)
 {
     if (!r)
         return;
-    lspci_records_free(&r->records);
+    lspci_records_free(&r->functions.records);
     lspci_tree_free(r->tree);
     free(r->source.room);
     free(r->pending.room);
-    rig_topology_free(r->t);
+    rig_topology_free(r->functions.t);
     free(r);
 }
 
@@ -523,12 +336,12 @@ enum rig_status read_lspci(const char *name, const char *data, size_t bytes,
 {
     struct reader *r = calloc(1, sizeof *r);
     if (r)
-        r->t = topology_new(RIG_SOURCE_LSPCI_TEXT);
-    if (!r || !r->t) {
+        r->functions.t = topology_new(RIG_SOURCE_LSPCI_TEXT);
+    if (!r || !r->functions.t) {
         free(r);
         return rig_fail_memory(err);
     }
-    r->name = name;
+    r->functions.name = name;
     r->source = (struct lspci_source){.name = name, .at = data, .end = data + bytes, .number = 1};
     enum rig_status status = read_lines(r, err);
     if (status == RIG_OK)
@@ -536,8 +349,8 @@ enum rig_status read_lspci(const char *name, const char *data, size_t bytes,
     else if (status == RIG_FAILED)
         rig_fail_memory(err);
     if (status == RIG_OK) {
-        *out = r->t;
-        r->t = NULL;
+        *out = r->functions.t;
+        r->functions.t = NULL;
     }
     free_reader(r);
     return status;

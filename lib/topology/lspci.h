@@ -273,4 +273,37 @@ void lspci_assume_cpu(struct rig_topology *t);
    reason, and looks names up where numbers are missing. `records` are of t's nodes. */
 void lspci_settle(struct rig_topology *t, const struct lspci_records *records);
 
+/* ---- lspci_functions.c: what was read of the functions, put together */
+
+/* The functions of one text. */
+struct lspci_functions {
+    const char *name; /* of the text */
+    struct rig_topology *t;
+    struct lspci_records records;
+    bool any_path; /* a place was told by a path (lspci -P) */
+    bool any_text; /* a block of text was read */
+    bool any_hex;
+};
+
+/* lspci_empty_node makes node the function bdf of which nothing is known. */
+void lspci_empty_node(struct node *node, struct rig_bdf bdf);
+
+/* lspci_place_block gives block the function and the place that its header told. RIG_BAD_INPUT: a
+   path without bus numbers leads over a bridge whose buses are not known. RIG_FAILED: memory. */
+enum rig_status lspci_place_block(struct lspci_functions *r, struct lspci_place *place,
+                                  struct lspci_block *block, struct rig_error *err);
+
+/* lspci_add_block, lspci_add_hex and lspci_add_tree add what was read; hex is empty afterwards, and
+   may be before. RIG_BAD_INPUT: it does not agree with what was read before, or a dump is shorter
+   than a header. RIG_FAILED: memory. */
+enum rig_status lspci_add_block(struct lspci_functions *r, struct lspci_block *block,
+                                struct rig_error *err);
+enum rig_status lspci_add_hex(struct lspci_functions *r, struct rig_bdf bdf, struct lspci_hex *hex,
+                              struct rig_error *err);
+enum rig_status lspci_add_tree(struct lspci_functions *r, const struct lspci_tree *tree,
+                               struct rig_error *err);
+
+/* lspci_settle_paths places what paths tell of once all is read. RIG_FAILED: memory. */
+enum rig_status lspci_settle_paths(struct lspci_functions *r, struct rig_error *err);
+
 #endif

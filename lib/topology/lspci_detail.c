@@ -188,8 +188,9 @@ static enum rig_status add_bar(struct detail *d, uint64_t index, bool io)
         flags |= RIG_BAR_VIRTUAL;
     bar.flags = fact_known(flags);
     bar.size = read_size(t);
-    if (!(flags & RIG_BAR_VIRTUAL))
-        command_bit(d->f, io ? 1 : 2, !has_tag(t, "[disabled]"));
+    unsigned decode = io ? 1 : 2;
+    if (!(flags & RIG_BAR_VIRTUAL) && !(d->f->command_mask & decode))
+        command_bit(d->f, decode, !has_tag(t, "[disabled]"));
     struct rig_bar *old = &d->f->bar[index];
     if (rig_fact_has(old->flags) &&
         (old->flags.value != bar.flags.value || old->cpu.value != bar.cpu.value ||

@@ -1,5 +1,6 @@
 #include "topology/lspci.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +78,8 @@ static bool quoted_printable(const char *line, size_t n)
         if (!escape_at(p, left))
             return false;
         sure |= p[1] == '3' && p[2] == 'D';
-        sure |= (p == line || left == 3) && p[1] <= '2';
+        sure |= p == line && (p[1] == '0' || p[1] == '2');
+        sure |= left == 3 && p > line && !isalpha((unsigned char)p[-1]) && memcmp(p, "=20", 3) == 0;
         sure |= lspci_digit(p[1]) >= 8;
     }
     return sure;
@@ -144,24 +146,29 @@ static bool join_soft(struct lspci_source *s, const char **line, size_t *bytes)
 
 /* ---- white space and quote marks */
 
-/* How many bytes of white space of one kind stand at p: a space, a tab, or the UTF-8 of U+00A0,
-   which browsers copy for indentation. 0: none. */
-static size_t space_at(const char *p, size_t left)
+/* Browsers copy indentation as U+00A0, in UTF-8 here; each becomes a space, in the room. */
+static bool plain_spaces(struct lspci_source *s, const char **line, size_t *bytes)
 {
-    if (left && (*p == ' ' || *p == '\t' || *p == '\r'))
-        return 1;
-    if (left >= 2 && (unsigned char)p[0] == 0xc2 && (unsigned char)p[1] == 0xa0)
-        return 2;
-    return 0;
+    if (!reserve(s, *bytes + 1))
+        return false;
+    if (*line != s->room)
+        memcpy(s->room, *line, *bytes);
+    size_t used = 0;
+    for (size_t i = 0; i < *bytes; i++) {
+        bool hard = i + 1 < *bytes && memcmp(s->room + i, "\xc2\xa0", 2) == 0;
+        s->room[used++] = hard ? ' ' : s->room[i];
+        i += hard;
+    }
+    *line = s->room;
+    *bytes = used;
+    return true;
 }
 
 static size_t skip_spaces(const char *p, size_t left, size_t *columns)
 {
-    size_t taken = 0, n;
-    while ((n = space_at(p + taken, left - taken)) > 0) {
+    size_t taken = 0;
+    for (; taken < left && (p[taken] == ' ' || p[taken] == '\t' || p[taken] == '\r'); taken++)
         *columns += p[taken] == '\t' ? 8 - *columns % 8 : 1;
-        taken += n;
-    }
     return taken;
 }
 
@@ -190,7 +197,12 @@ bool lspci_next(struct lspci_source *s, struct lspci_line *out_line, enum rig_st
         line += 3; /* a byte order mark */
         bytes -= 3;
     }
-    if (memchr(line, '=', bytes) && quoted_printable(line, bytes) && !join_soft(s, &line, &bytes)) {
+    bool whole = true;
+    if (memchr(line, '=', bytes) && quoted_printable(line, bytes))
+        whole = join_soft(s, &line, &bytes);
+    if (whole && bytes && memmem(line, bytes, "\xc2\xa0", 2))
+        whole = plain_spaces(s, &line, &bytes);
+    if (!whole) {
         *out_status = RIG_FAILED;
         return false;
     }
