@@ -104,7 +104,7 @@ static enum rig_status bad(struct rig_error *err, const char *what)
     return rig_fail(err, RIG_BAD_INPUT, "machine", "%s is missing or wrong", what);
 }
 
-static bool read_grant(const json_t *j, struct rig_grant *g)
+static bool read_grant(const json_t *j, uint64_t page, struct rig_grant *g)
 {
     uint64_t memory;
     if (!json_get_count(j, "id", &g->id) || g->id == 0 || !json_get_hex(j, "memory", &memory) ||
@@ -115,7 +115,8 @@ static bool read_grant(const json_t *j, struct rig_grant *g)
     g->memory = (void *)(uintptr_t)memory;
     uint64_t sum = 0;
     for (int i = 0; i < g->count; i++)
-        if (!rig_add(sum, g->ranges[i].bytes, &sum))
+        if (((g->ranges[i].address | g->ranges[i].bytes) & (page - 1)) != 0 ||
+            !rig_add(sum, g->ranges[i].bytes, &sum))
             return false;
     return sum == g->bytes;
 }
@@ -132,7 +133,8 @@ static enum rig_status restore_hold(struct rig_device *dev, const json_t *j, str
         hold->id > dev->machine->functions->last_hold ||
         !json_get_bool(j, "let_go", &hold->let_go) ||
         !json_get_bool(j, "abandoned", &hold->abandoned) ||
-        !read_grant(json_object_get(j, "grant"), &hold->grant) || !hold_enter(hold)) {
+        !read_grant(json_object_get(j, "grant"), dev->machine->page_size, &hold->grant) ||
+        !hold_enter(hold)) {
         free(hold->grant.ranges);
         free(hold);
         return bad(err, "a hold");
