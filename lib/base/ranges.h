@@ -9,8 +9,9 @@
    again and given the same blocks by rig_ranges_take_at goes on with the same addresses.
 
    Time a call grows with the logarithm of the number of blocks, but for what rig_ranges_take says
-   of aligned and bounded requests near a refusal. Room: at most 64 bytes a block, and for each 16
-   MiB of 4 KiB units that more than 58 blocks or holes begin in, about 1 KiB in all.
+   of aligned and bounded requests near a refusal. Room: some 25 to 65 bytes a block
+   beyond the first thousands, 8 bytes for each 4096 units managed, and 1 KiB for each 4096 units in
+   which more than 26 blocks and holes begin.
 
    One caller at a time uses an allocator. Not public. */
 #ifndef RIG_RANGES_H
