@@ -32,12 +32,40 @@ static enum rig_answer is_assigned(const struct rig_function *f)
     return RIG_ANSWER_UNKNOWN;
 }
 
-static enum rig_answer does_cover(const struct rig_function *f)
+static bool holds(const struct rig_window *w, uint64_t address)
 {
-    if (f->memory_bar < 0 || !rig_fact_has(f->bar[f->memory_bar].size) ||
-        !rig_fact_has(f->gpu_memory))
+    return rig_fact_has(w->base) && rig_fact_has(w->limit) && w->base.value <= address &&
+           address <= w->limit.value;
+}
+
+uint64_t bar_bound(const struct rig_topology *t, int i, int bar)
+{
+    const struct rig_function *f = &t->node[i].f;
+    if (!rig_fact_has(f->bar[bar].bus) || f->bar[bar].bus.value == 0)
+        return 0;
+    uint64_t address = f->bar[bar].bus.value;
+    uint64_t bound = address & (~address + 1); /* a BAR lies at a multiple of its size */
+    if (f->parent < 0)
+        return bound;
+    const struct rig_function *bridge = &t->node[f->parent].f;
+    const struct rig_window *windows[] = {&bridge->memory, &bridge->prefetchable};
+    for (size_t k = 0; k < RIG_ARRAY_LENGTH(windows); k++)
+        while (bound > 1 && holds(windows[k], address) &&
+               bound - 1 > windows[k]->limit.value - address)
+            bound >>= 1;
+    return bound;
+}
+
+static enum rig_answer does_cover(const struct rig_topology *t, int i)
+{
+    const struct rig_function *f = &t->node[i].f;
+    if (f->memory_bar < 0 || !rig_fact_has(f->gpu_memory))
         return RIG_ANSWER_UNKNOWN;
-    return f->bar[f->memory_bar].size.value >= f->gpu_memory.value ? RIG_ANSWER_YES : RIG_ANSWER_NO;
+    if (rig_fact_has(f->bar[f->memory_bar].size))
+        return f->bar[f->memory_bar].size.value >= f->gpu_memory.value ? RIG_ANSWER_YES
+                                                                       : RIG_ANSWER_NO;
+    uint64_t bound = bar_bound(t, i, f->memory_bar);
+    return bound && bound < f->gpu_memory.value ? RIG_ANSWER_NO : RIG_ANSWER_UNKNOWN;
 }
 
 static unsigned bits_of_bar(const struct rig_function *f)
@@ -63,7 +91,7 @@ struct side side_of(const struct rig_topology *t, int i)
     if (!f->gpu)
         return s;
     s.assigned = is_assigned(f);
-    s.covers = does_cover(f);
+    s.covers = does_cover(t, i);
     s.bits_needed = bits_of_bar(f);
     if (rig_fact_has(f->vendor) && rig_fact_has(f->device))
         s.bits_held = gpu_address_bits((uint16_t)f->vendor.value, (uint16_t)f->device.value);

@@ -30,6 +30,11 @@ struct side {
 /* side_of is function i's side. */
 struct side side_of(const struct rig_topology *t, int i);
 
+/* bar_bound is the most bytes that BAR `bar` of function i can have where its size is not known: a
+   BAR lies at a multiple of its size and within a window of the bridge above. 0: its address is not
+   known. */
+uint64_t bar_bound(const struct rig_topology *t, int i, int bar);
+
 /* Each gate for requests of `from` to memory of `to`. */
 enum rig_answer gate_space(const struct side *from, const struct side *to);
 enum rig_answer gate_mask(const struct side *from, const struct side *to);

@@ -67,9 +67,8 @@ static void assumed_path(const struct rig_topology *t, struct rig_reach *r)
     for (size_t k = 0; k < RIG_ARRAY_LENGTH(ends); k++) {
         for (int i = ends[k]; i >= 0; i = t->node[i].f.parent) {
             const struct rig_function *f = &t->node[i].f;
-            if (f->parent >= 0)
-                assume(r, field_of(t, "parent", i, field), f->parent_known,
-                       rig_bdf_format(t->node[f->parent].f.bdf, value));
+            assume(r, field_of(t, "parent", i, field), f->parent_known,
+                   f->parent < 0 ? "a root bus" : rig_bdf_format(t->node[f->parent].f.bdf, value));
             snprintf(value, sizeof value, "0x%04x", (unsigned)f->acs_control.value);
             if (r->p2pdma.has_common != RIG_ANSWER_NO)
                 assume(r, field_of(t, "acs", i, field), f->acs_control, value);
@@ -172,9 +171,12 @@ static void miss_memory(const struct rig_topology *t, const struct side *from,
         return;
     bool bar = f->memory_bar >= 0 && rig_fact_has(f->bar[f->memory_bar].size);
     if (!bar) {
-        const char *from_text = f->memory_bar >= 0 ? f->bar[f->memory_bar].size.from : NULL;
-        snprintf(why, sizeof why, "%.100s; give it by --assume bar=%s:SIZE",
-                 from_text ? from_text : "the source does not show it", bdf);
+        uint64_t bound = f->memory_bar >= 0 ? bar_bound(t, r->to, f->memory_bar) : 0;
+        char most[RIG_SIZE_MAX + 48] = "the source does not show it", size[RIG_SIZE_MAX];
+        if (bound)
+            snprintf(most, sizeof most, "at most %s by its address and the window above it",
+                     rig_size_format(bound, size));
+        snprintf(why, sizeof why, "%s; give it by --assume bar=%s:SIZE", most, bdf);
         miss(r, field_of(t, "bar size", r->to, field), why);
     }
     if (!rig_fact_has(f->gpu_memory)) {

@@ -132,12 +132,13 @@ static void add_bar(const struct rig_topology *t, const struct side *from, const
         add(r, RIG_GATE_BAR_UNASSIGNED, to->assigned, true, "BAR %d %s", f->memory_bar,
             to->assigned == RIG_ANSWER_NO ? "has no address" : "is at an address not known");
     char size[RIG_SIZE_MAX] = "an unknown size", memory[RIG_SIZE_MAX] = "an unknown amount";
-    if (rig_fact_has(bar->size))
-        rig_size_format(bar->size.value, size);
+    uint64_t bound = rig_fact_has(bar->size) ? 0 : bar_bound(t, r->to, f->memory_bar);
+    if (rig_fact_has(bar->size) || bound)
+        rig_size_format(bound ? bound : bar->size.value, size);
     if (rig_fact_has(f->gpu_memory))
         rig_size_format(f->gpu_memory.value, memory);
-    add(r, RIG_GATE_BAR_SMALL, to->covers, true, "BAR %d reaches %s of %s of memory", f->memory_bar,
-        size, memory);
+    add(r, RIG_GATE_BAR_SMALL, to->covers, true, "BAR %d reaches %s%s of %s of memory",
+        f->memory_bar, bound ? "at most " : "", size, memory);
     if (!from->gpu)
         return;
     enum rig_answer mask = gate_mask(from, to);

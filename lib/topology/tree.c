@@ -61,6 +61,13 @@ static void note_bridge(struct rig_topology *t, struct buses *b, int i)
         b->within[bus] = true;
 }
 
+/* Skylake-E's root ports, whose type a dump of 64 bytes does not show. */
+static bool root_port_by_id(const struct rig_function *f)
+{
+    return is_bridge(f) && fact_is(f->vendor, 0x8086) && rig_fact_has(f->device) &&
+           f->device.value >= 0x2030 && f->device.value <= 0x2033;
+}
+
 static void note_signs(struct buses *b, const struct rig_function *f)
 {
     uint8_t bus = f->bdf.bus;
@@ -86,7 +93,9 @@ static void survey_domain(struct rig_topology *t, int first, int end, struct bus
     for (size_t bus = 0; bus < 256; bus++)
         b->owner[bus] = -1;
     for (int i = first; i < end; i++) {
-        const struct node *n = &t->node[i];
+        struct node *n = &t->node[i];
+        if (n->f.pcie_type.know == RIG_FACT_UNKNOWN && root_port_by_id(&n->f))
+            n->f.pcie_type = fact_assumed(RIG_PCIE_ROOT_PORT, "its id is a root port's");
         if (has_range(&n->f))
             note_bridge(t, b, i);
         if (n->place == PLACE_ROOT && n->f.bdf.bus == n->parent_bdf.bus)
@@ -113,10 +122,12 @@ static void place_by_buses(struct node *n, const struct buses *b)
         place(n, -1, RIG_FACT_UNKNOWN,
               "no bridge in the source leads to its bus, which another bridge's range holds: a "
               "virtual function, or a bridge is missing");
-    else if (!b->root_sign[bus] && bus != 0 && (b->port_sign[bus] || !b->has_bus_zero))
+    else if (b->root_sign[bus] || bus == 0 || (!b->port_sign[bus] && b->has_bus_zero))
+        place(n, -1, RIG_FACT_KNOWN, NULL);
+    else if (b->port_sign[bus])
         place(n, -1, RIG_FACT_UNKNOWN, "what is above its bus is not in the source");
     else
-        place(n, -1, RIG_FACT_KNOWN, NULL);
+        place(n, -1, RIG_FACT_ASSUMED, "no bridge in the source leads to its bus");
 }
 
 static enum rig_status place_under(struct rig_topology *t, int i, const char *name,

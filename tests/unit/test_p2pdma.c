@@ -284,11 +284,17 @@ static void missing_facts_leave_open_only_what_hangs_on_them(void **state)
     rig_topology_free(t);
     /* A representative in a slot that must be a root port, its type not read: open only where its
      * id is listed. */
+    t = build_machine("00:01.0 rp 10-10 id=8086:2f01 type=unknown\n00:08.0 rp 01-01\n01:00.0 ep\n"
+                      "00:09.0 rp 02-02\n02:00.0 ep\n",
+                      INTEL);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), T | N);
+    assert_int_equal(possible(t, "5.15", "01:00.0", "02:00.0"), N);
+    rig_topology_free(t);
+    /* Skylake-E's ports are known by their ids. */
     t = build_machine(TWO_BRIDGES("00:01.0 rp 10-10 id=8086:2031 type=unknown\n",
                                   "80:00.0 rp 90-90 id=8086:2030\n"),
                       INTEL);
-    assert_int_equal(possible(t, "6.1", "01:00.0", "81:00.0"), T | N);
-    assert_int_equal(possible(t, "5.15", "01:00.0", "81:00.0"), N);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "81:00.0"), T);
     rig_topology_free(t);
     t = build_machine(TWO_BRIDGES("00:01.0 rp 10-10 id=8086:4c43 type=unknown\n",
                                   "80:00.0 rp 90-90 id=8086:2030\n"),
@@ -311,6 +317,26 @@ static void a_cut_source_leaves_open_what_is_above(void **state)
     assert_int_equal(possible(t, "6.1", "03:00.0", "04:00.0"), T | N);
     rig_topology_set_cpu(t, "AMD", 25, NULL, NULL);
     assert_int_equal(possible(t, "6.1", "03:00.0", "04:00.0"), T);
+    rig_topology_free(t);
+}
+
+/* A dump of 64 bytes a function, taken of some buses only: a bridge that nothing leads to is taken
+ * to be on a root bus. */
+static void a_bus_that_nothing_leads_to_is_assumed_a_root_bus(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("17:00.0 rp 18-18 id=8086:1234 type=unknown\n18:00.0 ep type=unknown\n"
+                      "3a:00.0 rp 3b-3b id=8086:1234 type=unknown\n3b:00.0 ep type=unknown\n",
+                      "AMD:25");
+    struct rig_p2pdma d;
+    assert_int_equal(rig_p2pdma_decide(t, rig_rules_for("6.1"), function_at(t, "18:00.0"),
+                                       function_at(t, "3b:00.0"), &d, NULL),
+                     RIG_OK);
+    assert_int_equal(d.possible, T);
+    assert_int_equal(d.distance, 4);
+    rig_p2pdma_free(&d);
+    assert_int_equal(t->node[function_at(t, "17:00.0")].f.parent_known.know, RIG_FACT_ASSUMED);
     rig_topology_free(t);
 }
 
@@ -355,6 +381,7 @@ int main(void)
         cmocka_unit_test(the_distance_to_many_is_the_sum),
         cmocka_unit_test(missing_facts_leave_open_only_what_hangs_on_them),
         cmocka_unit_test(a_cut_source_leaves_open_what_is_above),
+        cmocka_unit_test(a_bus_that_nothing_leads_to_is_assumed_a_root_bus),
         cmocka_unit_test(redirecting_functions_are_named_in_order),
         cmocka_unit_test(numbers_out_of_range_are_misuse),
     };

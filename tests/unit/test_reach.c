@@ -87,6 +87,33 @@ static void a_bar_without_an_address_is_not_reached(void **state)
     rig_topology_free(t);
 }
 
+/* Without its size a BAR is known to lie at a multiple of it, and in a window of the bridge above.
+ */
+static void a_bar_of_unknown_size_is_bounded(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(CLIENT("0000", "0000", "", ""), "Intel:6");
+    struct node *n = &t->node[function_at(t, "04:00.0")];
+    n->f.bar[0].size = fact_unknown(NULL);
+    struct rig_reach r = answer(t, "03:00.0", "04:00.0");
+    assert_int_equal(r.answer, RIG_ANSWER_UNKNOWN);
+    assert_int_equal(r.gate, RIG_GATE_BAR_SMALL);
+    rig_reach_free(&r);
+    struct rig_function *port = &t->node[function_at(t, "02:01.0")].f;
+    port->prefetchable.base = fact_known(n->f.bar[0].bus.value);
+    port->prefetchable.limit = fact_known(n->f.bar[0].bus.value + (512u << 20) - 1);
+    r = answer(t, "03:00.0", "04:00.0");
+    assert_int_equal(r.answer, RIG_ANSWER_NO);
+    assert_int_equal(r.gate, RIG_GATE_BAR_SMALL);
+    assert_non_null(strstr(gate(&r, RIG_GATE_BAR_SMALL)->why, "at most 512 MiB of 16 GiB"));
+    rig_reach_free(&r);
+    n->f.bar[0].bus = fact_known(0xd0000000); /* a multiple of 256 MiB and no more */
+    r = answer(t, "03:00.0", "04:00.0");
+    assert_non_null(strstr(gate(&r, RIG_GATE_BAR_SMALL)->why, "at most 256 MiB of 16 GiB"));
+    rig_reach_free(&r);
+    rig_topology_free(t);
+}
+
 /* Radeon entries hold 44 bits of a peer's address (amdgpu's DMA mask). */
 static void a_bar_above_what_entries_hold_is_not_reached(void **state)
 {
@@ -409,6 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_gpus_reach_iff_every_gate_is_open),
         cmocka_unit_test(a_bar_without_an_address_is_not_reached),
+        cmocka_unit_test(a_bar_of_unknown_size_is_bounded),
         cmocka_unit_test(a_bar_above_what_entries_hold_is_not_reached),
         cmocka_unit_test(a_gpu_does_not_reach_itself),
         cmocka_unit_test(a_machine_behind_a_transport_carries_none),
