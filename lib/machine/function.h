@@ -147,6 +147,7 @@ struct device_hold {
     struct device_hold *next, *previous; /* the device's list while held */
     uint64_t id;                         /* unique in the machine, in the order they were made */
     bool pinned;                         /* a pin; else an allocation */
+    bool placed;                         /* an allocation where it was asked for */
     bool held;                           /* the function still holds it */
     bool let_go;    /* its maker freed it; it goes back when mastering is off */
     bool abandoned; /* its maker let go of it; it goes back at the give-back alone */

@@ -60,7 +60,7 @@ struct rig_functions {
     struct rig_device *devices; /* every one there ever was, newest first */
     struct rig_device **by_function;
     uint64_t last_hold;
-    void *placed; /* allocations by their addresses in the process: a tree (search.h) */
+    void *placed; /* allocations at addresses that were asked for, by these: a tree (search.h) */
     struct rig_bus_range *reserved; /* process addresses; in the order they were reserved */
     size_t reserved_count;
     bool ending;                    /* keeps count no more */

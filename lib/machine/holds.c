@@ -46,8 +46,8 @@ bool hold_enter(struct device_hold *hold)
     struct rig_device *dev = hold->device;
     struct rig_functions *all = dev->machine->functions;
     functions_lock(dev->machine);
-    void *node = hold->pinned ? NULL : tsearch(hold, &all->placed, by_place);
-    if (!hold->pinned && (!node || *(struct device_hold **)node != hold)) {
+    void *node = hold->placed ? tsearch(hold, &all->placed, by_place) : NULL;
+    if (hold->placed && (!node || *(struct device_hold **)node != hold)) {
         functions_unlock(dev->machine);
         return false;
     }
@@ -72,7 +72,7 @@ static void hold_leave(struct device_hold *hold)
         hold->device->holds = hold->next;
     if (hold->next)
         hold->next->previous = hold->previous;
-    if (!hold->pinned)
+    if (hold->placed)
         tdelete(hold, &hold->device->machine->functions->placed, by_place);
     hold->held = false;
 }
@@ -139,6 +139,7 @@ static enum rig_status take_memory(struct rig_device *dev, const struct rig_memo
     struct device_hold *hold = hold_new(dev, false);
     if (!hold)
         return rig_fail_memory(err);
+    hold->placed = request->at != NULL;
     enum rig_status status = m->ops->alloc(m, dev->function, request, &hold->grant, err);
     if (status == RIG_OK && !hold_enter(hold)) {
         m->ops->free(m, dev->function, hold->grant.id, NULL);

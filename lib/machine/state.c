@@ -129,12 +129,14 @@ static enum rig_status restore_hold(struct rig_device *dev, const json_t *j, str
     struct device_hold *hold = hold_new(dev, pinned);
     if (!hold)
         return rig_fail_memory(err);
-    if (!json_get_count(j, "id", &hold->id) || hold->id == 0 ||
-        hold->id > dev->machine->functions->last_hold ||
-        !json_get_bool(j, "let_go", &hold->let_go) ||
-        !json_get_bool(j, "abandoned", &hold->abandoned) ||
-        !read_grant(json_object_get(j, "grant"), dev->machine->page_size, &hold->grant) ||
-        !hold_enter(hold)) {
+    const struct rig_machine *m = dev->machine;
+    bool whole = json_get_count(j, "id", &hold->id) && hold->id != 0 &&
+                 hold->id <= m->functions->last_hold && json_get_bool(j, "let_go", &hold->let_go) &&
+                 json_get_bool(j, "abandoned", &hold->abandoned) &&
+                 read_grant(json_object_get(j, "grant"), m->page_size, &hold->grant);
+    hold->placed = whole && !pinned &&
+                   is_reserved(m, (uint64_t)(uintptr_t)hold->grant.memory, hold->grant.bytes);
+    if (!whole || !hold_enter(hold)) {
         free(hold->grant.ranges);
         free(hold);
         return bad(err, "a hold");

@@ -272,8 +272,11 @@ static enum rig_status access_memory(struct rig_machine *m, const char *name, ui
         return rig_fail(err, RIG_INVALID, name, "the addresses end beyond 64 bits");
     twin_lock(w);
     enum rig_status status = RIG_OK;
-    if (is_gone(w, function))
+    if (is_gone(w, function)) {
         status = rig_fail(err, RIG_FAILED, name, "it left the bus: it reads all ones");
+        if (!write)
+            memset(data, 0xff, bytes);
+    }
     for (size_t done = 0; done < bytes && status == RIG_OK;) {
         uint64_t left = PAGE_BYTES - ((at + done) & (PAGE_BYTES - 1));
         size_t n = left < bytes - done ? (size_t)left : bytes - done;
