@@ -809,7 +809,8 @@ enum rig_status rig_gpus_link(struct rig_gpus *gpus, unsigned fabric, const char
 struct rig_memory_options {
     const char *format; /* of the page tables, "amd-gfx10"; NULL: by the function's ids, on a twin
                            the plain one where they do not tell */
-    int bar;            /* which BAR shows the memory; -1: the one the topology says */
+    bool other_bar;     /* `bar` shows the memory, not the BAR that the topology says */
+    int bar;            /* 0 to 5 */
     uint64_t bytes;     /* of the GPU's memory; 0: as the GPU or the topology says */
     bool combining;     /* the process's windows on the BAR combine writes; else uncached */
     const struct rig_link *link; /* its place in a fabric; NULL: none */

@@ -133,7 +133,8 @@ const struct rig_format rig_format_plain = {
               {"L0", 2, 0, 12, 9, 8, true, 4096}},
     .reserved = {{UINT64_C(1) << 48, UINT64_MAX}},
     .space_base = 0x500000000000,
-    .space_bytes = UINT64_C(16) << 40,
+    /* Not 16 TiB: position-independent programs lie from 0x555555554000 on. */
+    .space_bytes = UINT64_C(4) << 40,
     .leaf = plain_leaf,
     .directory = plain_directory,
     .encode = plain_encode,

@@ -1,0 +1,254 @@
+/* Mappings: what is taken for one, how its entries are written and cleared, and how what it holds
+   goes back. */
+#include "gpu/memories.h"
+
+#include <stdlib.h>
+
+struct mapping *mapping_new(struct rig_memory *m, bool peer)
+{
+    struct mapping *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->memory = m;
+    p->peer = peer;
+    p->number = ++m->last_mapping;
+    gpu_memory_lock(m);
+    p->next = m->mappings;
+    if (p->next)
+        p->next->previous = p;
+    m->mappings = p;
+    gpu_memory_unlock(m);
+    return p;
+}
+
+void mapping_unlist(struct mapping *p)
+{
+    if (p->previous)
+        p->previous->next = p->next;
+    else
+        p->memory->mappings = p->next;
+    if (p->next)
+        p->next->previous = p->previous;
+    p->next = p->previous = NULL;
+}
+
+bool mapping_free_if_idle(struct mapping *p)
+{
+    if (p->state != MAPPING_GONE || p->regions > 0 || p->kept || p->peers || p->member)
+        return false;
+    struct region *original = p->original;
+    p->original = NULL;
+    if (original)
+        region_drop(p->memory, original);
+    mapping_unlist(p);
+    free(p->ranges);
+    free(p->clients);
+    free(p);
+    return true;
+}
+
+/* ---- taking */
+
+enum rig_status mapping_take_addresses(struct mapping *p, struct rig_error *err)
+{
+    struct rig_memory *m = p->memory;
+    enum rig_status status = space_take(m->space, p->bytes, &p->address, err);
+    p->holds_addresses = status == RIG_OK;
+    return status;
+}
+
+enum rig_status mapping_use_hold(struct mapping *p, struct device_hold *hold, struct rig_error *err)
+{
+    p->hold = hold;
+    p->window = hold->grant.memory;
+    p->ranges = calloc((size_t)hold->grant.count, sizeof *p->ranges);
+    if (!p->ranges)
+        return rig_fail_memory(err);
+    p->count = (size_t)hold->grant.count;
+    for (size_t i = 0; i < p->count; i++) {
+        p->ranges[i].address = hold->grant.ranges[i].address;
+        p->ranges[i].bytes = hold->grant.ranges[i].bytes;
+    }
+    return RIG_OK;
+}
+
+/* ---- entries */
+
+enum rig_status mapping_write(struct mapping *p, struct rig_error *err)
+{
+    return rig_page_table_map(p->memory->tables, p->address, p->target, p->ranges, p->count, err);
+}
+
+enum rig_status mapping_clear(struct mapping *p, bool *out_confirmed, struct rig_error *err)
+{
+    struct rig_memory *m = p->memory;
+    *out_confirmed = false;
+    m->clearing = true;
+    enum rig_status status =
+        rig_page_table_unmap(m->tables, p->address, p->bytes, out_confirmed, err);
+    m->clearing = false;
+    return status;
+}
+
+/* ---- peers */
+
+bool mapping_reached(const struct mapping *p)
+{
+    return p->peers || p->stuck_peers > 0;
+}
+
+/* Moved to the list's beginning, where gpu_memory_sweep finds it. */
+static void mark_due(struct mapping *p)
+{
+    struct rig_memory *m = p->memory;
+    mapping_unlist(p);
+    p->next = m->mappings;
+    if (p->next)
+        p->next->previous = p;
+    m->mappings = p;
+    p->due = true;
+    m->due++;
+}
+
+void mapping_weigh(struct mapping *p)
+{
+    if (p->state == MAPPING_KEPT && !p->due && !mapping_reached(p) && p->client_count == 0)
+        mark_due(p);
+}
+
+struct peer *mapping_detach_member(struct mapping *p)
+{
+    struct peer *peer = p->member;
+    p->member = NULL;
+    p->of = NULL;
+    return peer;
+}
+
+void peer_leave(struct peer *take_peer)
+{
+    struct mapping *of = take_peer->of;
+    struct rig_memory *owner = of->memory;
+    gpu_memory_lock(owner);
+    struct peer **link = &of->peers;
+    while (*link != take_peer)
+        link = &(*link)->next;
+    *link = take_peer->next;
+    if (take_peer->stuck)
+        of->stuck_peers++;
+    mapping_weigh(of);
+    mapping_free_if_idle(of);
+    gpu_memory_unlock(owner);
+    if (take_peer->keeps_owner)
+        device_unkeep(owner->device, take_peer->memory->function);
+    free(take_peer);
+}
+
+/* ---- giving back */
+
+/* Leaves with the function what it holds. A peer's memory is taken for reached. */
+static void leave_to_give_back(struct mapping *p, enum mapping_state state)
+{
+    struct rig_memory *m = p->memory;
+    gpu_memory_lock(m);
+    p->state = state;
+    if (p->member)
+        p->member->stuck = state == MAPPING_HELD;
+    gpu_memory_unlock(m);
+}
+
+enum rig_status mapping_hold(struct mapping *p, enum rig_status status)
+{
+    leave_to_give_back(p, MAPPING_HELD);
+    return status;
+}
+
+/* Gives back what the function layer has of it. */
+static enum rig_status give_back_grants(struct mapping *p, struct rig_error *err)
+{
+    struct rig_memory *m = p->memory;
+    struct device_hold *hold = p->hold;
+    struct rig_view *view = p->view;
+    enum rig_status status = RIG_OK;
+    gpu_memory_lock(m);
+    p->hold = NULL;
+    p->view = NULL;
+    gpu_memory_unlock(m);
+    if (hold)
+        status =
+            hold->pinned ? device_unpin(m->device, hold, err) : device_free(m->device, hold, err);
+    if (view) {
+        enum rig_status unmapped = device_unmap(m->device, view, err);
+        status = status == RIG_OK ? unmapped : status;
+    }
+    return status;
+}
+
+enum rig_status mapping_give_back(struct mapping *p, struct rig_error *err)
+{
+    struct rig_memory *m = p->memory;
+    enum rig_status status = give_back_grants(p, err);
+    if (status != RIG_OK)
+        return mapping_hold(p, status);
+    gpu_memory_lock(m);
+    struct peer *peer = p->member ? mapping_detach_member(p) : NULL;
+    if (p->owns_ranges && m->pool)
+        pool_give(m->pool, p->ranges, p->count);
+    if (p->holds_addresses)
+        space_let_go(m->space, p->address);
+    p->holds_addresses = p->owns_ranges = false;
+    p->state = MAPPING_GONE;
+    if (p->kept)
+        region_drop(m, p->kept);
+    mapping_free_if_idle(p);
+    gpu_memory_unlock(m);
+    if (peer)
+        peer_leave(peer);
+    return RIG_OK;
+}
+
+static bool holds_nothing(const struct mapping *p)
+{
+    return !p->hold && !p->view && !p->holds_addresses && !p->owns_ranges && !p->member;
+}
+
+enum rig_status mapping_fail(struct mapping *p, enum rig_status status, struct rig_error *err)
+{
+    bool released = gpu_memory_life(p->memory) != RIG_LIFE_TAKEN;
+    if ((status == RIG_FAILED || released) && !holds_nothing(p)) {
+        leave_to_give_back(p, MAPPING_CUT);
+        return status;
+    }
+    struct rig_error undo = {0};
+    if (mapping_give_back(p, &undo) == RIG_OK)
+        return status;
+    if (err)
+        *err = undo;
+    return RIG_FAILED;
+}
+
+/* Whether what is due may go back now: not while a released function may still write it. */
+static bool may_go_back(const struct rig_memory *m)
+{
+    return m->device && (gpu_memory_life(m) == RIG_LIFE_TAKEN || !device_masters(m->device));
+}
+
+enum rig_status gpu_memory_sweep(struct rig_memory *m, struct rig_error *err)
+{
+    enum rig_status status = RIG_OK;
+    while (status == RIG_OK && may_go_back(m)) {
+        gpu_memory_lock(m);
+        struct mapping *p = m->due > 0 ? m->mappings : NULL;
+        while (p && !p->due)
+            p = p->next;
+        if (p) {
+            p->due = false;
+            p->state = MAPPING_MAKING;
+            m->due--;
+        }
+        gpu_memory_unlock(m);
+        if (!p)
+            break;
+        status = mapping_give_back(p, err);
+    }
+    return status;
+}

@@ -1,0 +1,272 @@
+/* A memory's life: requests on it, its page table's operations, and what a release and the
+   give-back end. */
+#include "gpu/memories.h"
+
+#include <stdlib.h>
+
+struct rig_memory *gpu_memory_new(struct rig_gpus *g, struct rig_device *dev, int function)
+{
+    struct rig_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->gpus = g;
+    m->device = dev;
+    m->function = function;
+    m->part.device = dev;
+    pthread_mutex_init(&m->lock, NULL);
+    return m;
+}
+
+static void drop_mapping(struct mapping *p)
+{
+    if (p->hold)
+        device_abandon(p->memory->device, p->hold);
+    while (p->peers) {
+        struct peer *peer = p->peers;
+        p->peers = peer->next;
+        peer->mapping->member = NULL;
+        free(peer);
+    }
+    free(p->ranges);
+    free(p->clients);
+    free(p);
+}
+
+void gpu_memory_drop(struct rig_memory *m)
+{
+    if (m->device)
+        device_forget_give_back(m->device, gpu_memory_given_back, m);
+    for (size_t i = 0; i < m->regions.count; i++)
+        free(m->regions.slot[i].region);
+    free(m->regions.slot);
+    while (m->mappings) {
+        struct mapping *p = m->mappings;
+        m->mappings = p->next;
+        drop_mapping(p);
+    }
+    rig_page_table_drop(m->tables);
+    pool_drop(m->pool);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+enum rig_life gpu_memory_life(const struct rig_memory *m)
+{
+    return m->device ? rig_device_life(m->device) : RIG_LIFE_STOPPED;
+}
+
+char *gpu_memory_name(const struct rig_memory *m, char text[RIG_BDF_MAX])
+{
+    return rig_bdf_format(rig_topology_function(m->gpus->machine->topology, m->function)->bdf,
+                          text);
+}
+
+/* ---- the page table's operations */
+
+static enum rig_status table_take(void *gpu, uint64_t *out_offset, struct rig_error *err)
+{
+    const struct rig_memory *m = gpu;
+    if (!m->tables) {
+        *out_offset = 0; /* the root: the boot pool's first page */
+        return RIG_OK;
+    }
+    return pool_take_table(m->pool, out_offset, err);
+}
+
+static void table_give(void *gpu, uint64_t offset)
+{
+    const struct rig_memory *m = gpu;
+    pool_give_table(m->pool, offset);
+}
+
+static enum rig_status table_write(void *gpu, uint64_t offset, const void *words, uint64_t bytes,
+                                   struct rig_error *err)
+{
+    const struct rig_memory *m = gpu;
+    (void)err;
+    view_write(m->tables_view, offset, words, bytes);
+    return RIG_OK;
+}
+
+static enum rig_status table_flush(void *gpu, bool *out_confirmed, struct rig_error *err)
+{
+    const struct rig_memory *m = gpu;
+    *out_confirmed = false;
+    /* Writes that combine leave the processor's buffers in no order of their own. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    enum rig_status status = part_flush(&m->part, out_confirmed, err);
+    if (status == RIG_OK && device_failed(m->device)) {
+        *out_confirmed = false;
+        if (!m->clearing)
+            return device_fail(m->device, err);
+    }
+    return status;
+}
+
+const struct rig_page_table_ops gpu_memory_table_ops = {
+    .take = table_take,
+    .give = table_give,
+    .write = table_write,
+    .flush = table_flush,
+};
+
+/* ---- requests */
+
+enum rig_status request_begin(struct rig_memory *m, struct rig_error *err)
+{
+    /* Counted before the use begins, so that nobody settles between the two. */
+    gpu_memory_lock(m);
+    m->requests++;
+    gpu_memory_unlock(m);
+    enum rig_status status = RIG_INVALID;
+    if (m->device)
+        status = device_use(m->device, err);
+    char name[RIG_BDF_MAX];
+    if (!m->device)
+        rig_fail(err, RIG_INVALID, gpu_memory_name(m, name), "it was released");
+    if (status == RIG_OK)
+        return RIG_OK;
+    gpu_memory_lock(m);
+    m->requests--;
+    gpu_memory_unlock(m);
+    gpu_memory_settle(m);
+    return status;
+}
+
+void request_end(struct rig_memory *m)
+{
+    gpu_memory_lock(m);
+    m->requests--;
+    gpu_memory_unlock(m);
+    device_unuse(m->device);
+    gpu_memory_settle(m);
+}
+
+/* ---- what ends */
+
+/* Takes every mapping of other GPUs' memory out of its owner's list. */
+static struct peer *detach_members(struct rig_memory *m)
+{
+    struct peer *chain = NULL;
+    for (struct mapping *p = m->mappings; p; p = p->next) {
+        struct peer *peer = p->member ? mapping_detach_member(p) : NULL;
+        if (peer) {
+            peer->chain = chain;
+            chain = peer;
+        }
+    }
+    return chain;
+}
+
+static void settle(struct rig_memory *m, bool giving_back)
+{
+    bool stopped = giving_back || (gpu_memory_life(m) != RIG_LIFE_TAKEN &&
+                                   (!m->device || !device_masters(m->device)));
+    gpu_memory_lock(m);
+    bool mine = stopped && !m->settled && (giving_back || m->requests == 0);
+    struct peer *chain = NULL;
+    struct rig_page_table *tables = NULL;
+    struct rig_view *view = NULL;
+    if (mine) {
+        m->settled = true;
+        chain = detach_members(m);
+        tables = m->tables;
+        view = m->tables_view;
+        m->tables = NULL;
+        m->tables_view = NULL;
+    }
+    gpu_memory_unlock(m);
+    rig_page_table_drop(tables);
+    /* A view whose unmap is cut short is the function's. */
+    if (view && !giving_back)
+        device_unmap(m->device, view, NULL);
+    if (mine && !giving_back)
+        part_close(&m->part);
+    while (chain) {
+        struct peer *peer = chain;
+        chain = peer->chain;
+        peer_leave(peer);
+    }
+}
+
+/* Once the function is released and masters the bus no more, and no request is under way: page
+   tables are dropped, and the mappings of other GPUs' memory end as frees would end them. */
+void gpu_memory_settle(struct rig_memory *m)
+{
+    if (gpu_memory_life(m) != RIG_LIFE_TAKEN)
+        settle(m, false);
+}
+
+/* The function gives back what it holds, system memory and pins, by itself; addresses and the pools
+   are this room's. Regions stay out, over mappings that are gone. */
+void gpu_memory_given_back(void *context)
+{
+    struct rig_memory *m = context;
+    settle(m, true);
+    gpu_memory_lock(m);
+    m->gone = true;
+    m->due = 0;
+    pool_drop(m->pool);
+    m->pool = NULL;
+    struct mapping *next;
+    for (struct mapping *p = m->mappings; p; p = next) {
+        next = p->next;
+        p->state = MAPPING_GONE;
+        p->due = false;
+        p->view = NULL;
+        if (p->hold)
+            device_abandon(m->device, p->hold);
+        p->hold = NULL;
+        if (p->holds_addresses)
+            space_let_go(m->space, p->address);
+        p->holds_addresses = false;
+        if (p->kept)
+            region_drop(m, p->kept);
+        mapping_free_if_idle(p);
+    }
+    gpu_memory_unlock(m);
+}
+
+enum rig_status gpu_memory_watch(struct rig_memory *m, struct rig_error *err)
+{
+    return device_on_give_back(m->device, gpu_memory_given_back, m, err);
+}
+
+enum rig_status rig_memory_release(struct rig_memory *m, struct rig_error *err)
+{
+    if (!m->device)
+        return RIG_OK;
+    enum rig_status status = rig_device_release(m->device, err);
+    if (status != RIG_OK)
+        return status;
+    gpu_memory_settle(m);
+    return gpu_memory_sweep(m, err);
+}
+
+/* ---- looking */
+
+void rig_memory_info(struct rig_memory *m, struct rig_memory_info *out_info)
+{
+    *out_info = (struct rig_memory_info){
+        .device = m->device,
+        .function = rig_topology_function(m->gpus->machine->topology, m->function)->bdf,
+        .number = m->function,
+        .life = gpu_memory_life(m),
+        .format = m->format->name,
+        .variant = m->format->variant,
+        .space = space_name(m->space),
+        .space_base = space_base(m->space),
+        .space_bytes = space_bytes(m->space),
+        .bytes = m->bytes,
+        .bar = m->bar,
+        .bar_bytes = m->bar_bytes,
+        .linked = m->linked,
+        .link = m->link,
+        .root = m->root,
+        .flushes = part_can_flush(&m->part),
+        .reserved = m->device && device_reserved(m->device),
+    };
+    gpu_memory_lock(m);
+    out_info->free_bytes = m->pool ? pool_free_bytes(m->pool) : 0;
+    gpu_memory_unlock(m);
+}
