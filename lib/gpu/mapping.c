@@ -72,10 +72,36 @@ enum rig_status mapping_use_hold(struct mapping *p, struct device_hold *hold, st
     return RIG_OK;
 }
 
+enum rig_status mapping_view(struct mapping *p, struct rig_error *err)
+{
+    struct rig_memory *m = p->memory;
+    /* A view is whole pages of the machine, which may be larger than the GPU's. */
+    uint64_t page = m->gpus->machine->page_size, last, end;
+    uint64_t start = p->ranges[0].address & ~(page - 1);
+    if (!rig_add(p->ranges[0].address, p->bytes, &last) || last > m->bar_bytes)
+        return rig_fail(err, RIG_REFUSED, NULL, "BAR %d does not show it", m->bar);
+    if (!rig_round_up(last, page, &end) || end > m->bar_bytes)
+        end = m->bar_bytes;
+    p->view_skip = p->ranges[0].address - start;
+    return device_map_bar(m->device, m->bar, start, end - start, m->combining, &p->view, err);
+}
+
 /* ---- entries */
+
+/* What another process may have written, or not, is nobody's to write again. */
+static enum rig_status supposed(enum rig_status status, struct rig_error *err)
+{
+    if (status != RIG_OK)
+        return status;
+    return rig_fail(err, RIG_FAILED, NULL, "an earlier process was cut short in it");
+}
 
 enum rig_status mapping_write(struct mapping *p, struct rig_error *err)
 {
+    if (p->memory->gpus->supposing)
+        return supposed(rig_page_table_suppose(p->memory->tables, p->address, p->target, p->ranges,
+                                               p->count, err),
+                        err);
     return rig_page_table_map(p->memory->tables, p->address, p->target, p->ranges, p->count, err);
 }
 
@@ -83,6 +109,8 @@ enum rig_status mapping_clear(struct mapping *p, bool *out_confirmed, struct rig
 {
     struct rig_memory *m = p->memory;
     *out_confirmed = false;
+    if (m->gpus->supposing)
+        return supposed(rig_page_table_doubt(m->tables, p->address, p->bytes, err), err);
     m->clearing = true;
     enum rig_status status =
         rig_page_table_unmap(m->tables, p->address, p->bytes, out_confirmed, err);
@@ -97,23 +125,13 @@ bool mapping_reached(const struct mapping *p)
     return p->peers || p->stuck_peers > 0;
 }
 
-/* Moved to the list's beginning, where gpu_memory_sweep finds it. */
-static void mark_due(struct mapping *p)
-{
-    struct rig_memory *m = p->memory;
-    mapping_unlist(p);
-    p->next = m->mappings;
-    if (p->next)
-        p->next->previous = p;
-    m->mappings = p;
-    p->due = true;
-    m->due++;
-}
-
 void mapping_weigh(struct mapping *p)
 {
-    if (p->state == MAPPING_KEPT && !p->due && !mapping_reached(p) && p->client_count == 0)
-        mark_due(p);
+    if (p->state != MAPPING_KEPT || p->due || mapping_reached(p) || p->client_count > 0)
+        return;
+    p->due = true;
+    p->next_due = p->memory->due;
+    p->memory->due = p;
 }
 
 struct peer *mapping_detach_member(struct mapping *p)
@@ -237,13 +255,11 @@ enum rig_status gpu_memory_sweep(struct rig_memory *m, struct rig_error *err)
     enum rig_status status = RIG_OK;
     while (status == RIG_OK && may_go_back(m)) {
         gpu_memory_lock(m);
-        struct mapping *p = m->due > 0 ? m->mappings : NULL;
-        while (p && !p->due)
-            p = p->next;
+        struct mapping *p = m->due;
         if (p) {
             p->due = false;
             p->state = MAPPING_MAKING;
-            m->due--;
+            m->due = p->next_due;
         }
         gpu_memory_unlock(m);
         if (!p)

@@ -78,8 +78,10 @@ struct mapping {
     struct peer *member;
     struct peer *peers;   /* other GPUs' mappings of it that may reach it */
     unsigned stuck_peers; /* those that were so until their own give-back */
-    bool due;             /* it can go back at the owner's next call */
-    int *clients;         /* functions that its memory is reserved for */
+    bool due;             /* it can go back at the owner's next call: it is in the memory's list */
+    struct mapping *next_due;
+    size_t scratch; /* of a save alone */
+    int *clients;   /* functions that its memory is reserved for */
     size_t client_count;
 };
 
@@ -131,7 +133,8 @@ struct rig_memory {
     struct gpu_pool *pool;
     struct mapping *mappings;
     uint64_t last_mapping;
-    size_t due; /* how many mappings are */
+    struct mapping *due;
+    size_t saved_first, saved_count; /* of a restore alone */
     struct region_list regions;
 };
 
@@ -151,6 +154,7 @@ struct rig_gpus {
     uint64_t last_region;
     struct linked_gpu *place; /* what rig_gpus_link gave out */
     size_t places;
+    bool supposing; /* requests are those that another process began: gpus_suppose */
 };
 
 static inline void gpu_memory_lock(struct rig_memory *m)
@@ -220,6 +224,9 @@ struct mapping *mapping_new(struct rig_memory *m, bool peer);
 
 /* mapping_take_addresses takes addresses for mapping->bytes bytes. */
 enum rig_status mapping_take_addresses(struct mapping *p, struct rig_error *err);
+
+/* mapping_view makes its window on the BAR, of ranges[0]. */
+enum rig_status mapping_view(struct mapping *p, struct rig_error *err);
 
 /* mapping_use_hold makes system memory's ranges, and the window, those of the hold. */
 enum rig_status mapping_use_hold(struct mapping *p, struct device_hold *hold,

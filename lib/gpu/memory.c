@@ -205,7 +205,7 @@ void gpu_memory_given_back(void *context)
     settle(m, true);
     gpu_memory_lock(m);
     m->gone = true;
-    m->due = 0;
+    m->due = NULL;
     pool_drop(m->pool);
     m->pool = NULL;
     struct mapping *next;

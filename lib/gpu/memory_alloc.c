@@ -41,15 +41,7 @@ static enum rig_status take_own(struct mapping *p, struct rig_error *err)
     if (status != RIG_OK)
         return status;
     p->owns_ranges = true;
-    if (p->kind != RIG_KIND_BAR)
-        return RIG_OK;
-    /* A view is whole pages of the machine, which may be larger than the GPU's. */
-    uint64_t page = m->gpus->machine->page_size, end;
-    uint64_t start = p->ranges[0].address & ~(page - 1);
-    if (!rig_round_up(p->ranges[0].address + p->bytes, page, &end) || end > m->bar_bytes)
-        end = m->bar_bytes;
-    p->view_skip = p->ranges[0].address - start;
-    return device_map_bar(m->device, m->bar, start, end - start, m->combining, &p->view, err);
+    return p->kind == RIG_KIND_BAR ? mapping_view(p, err) : RIG_OK;
 }
 
 static enum rig_status take_host(struct mapping *p, struct rig_error *err)

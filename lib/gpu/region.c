@@ -106,8 +106,12 @@ enum rig_status region_new(struct mapping *p, const struct region *like,
                            struct rig_region *out_region, struct rig_error *err)
 {
     struct rig_memory *m = p->memory;
-    struct region *r = calloc(1, sizeof *r);
-    enum rig_status status = r ? RIG_OK : rig_fail_memory(err);
+    enum rig_status status = RIG_OK;
+    if (m->gpus->supposing)
+        status = rig_fail(err, RIG_FAILED, NULL, "an earlier process was cut short in it");
+    struct region *r = status == RIG_OK ? calloc(1, sizeof *r) : NULL;
+    if (status == RIG_OK && !r)
+        status = rig_fail_memory(err);
     if (r) {
         *r = *like;
         r->mapping = p;

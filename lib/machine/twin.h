@@ -197,6 +197,10 @@ enum twin_flush {
    does nothing and ends in RIG_FAILED. */
 void twin_arm(struct rig_machine *m, enum twin_fault fault, enum twin_step kind, uint64_t n);
 
+/* twin_quiet, on: what follows is no step, counted by nobody and ended by no fault: a process takes
+   up what another left. */
+void twin_quiet(struct rig_machine *m, bool on);
+
 /* twin_fired is true iff the armed step came and ended so. */
 bool twin_fired(struct rig_machine *m);
 

@@ -20,6 +20,8 @@ static bool can(enum twin_step kind, enum twin_fault fault)
 
 enum rig_status fault_step(struct twin *w, enum twin_step kind, int function, struct rig_error *err)
 {
+    if (w->quiet)
+        return RIG_OK;
     w->steps[kind]++;
     w->clock++;
     bool counts = w->fault_kind == TWIN_STEP_ANY || w->fault_kind == kind;
@@ -234,4 +236,12 @@ enum rig_status fault_load(struct twin *w, const json_t *state, struct rig_error
     w->fault = (enum twin_fault)armed;
     w->fault_kind = (enum twin_step)kind;
     return RIG_OK;
+}
+
+void twin_quiet(struct rig_machine *m, bool on)
+{
+    struct twin *w = twin_of(m);
+    twin_lock(w);
+    w->quiet = on;
+    twin_unlock(w);
 }

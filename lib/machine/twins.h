@@ -133,7 +133,7 @@ struct twin {
     enum twin_fault fault;
     enum twin_step fault_kind;
     uint64_t fault_in; /* the armed one is that many steps away; 0: none is armed */
-    bool fault_fired, failed;
+    bool fault_fired, failed, quiet;
     uint64_t steps[TWIN_STEPS];
 };
 

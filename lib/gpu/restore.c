@@ -1,0 +1,715 @@
+/* Memories of a state document, every field of which may be hostile. */
+#include "gpu/save.h"
+
+#include "base/json.h"
+#include "gpu/memories.h"
+#include "machine/twin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* More lists' items than a file of sane size holds. */
+#define ITEMS_MAX (1u << 24)
+
+static enum rig_status bad(struct rig_error *err, const char *what)
+{
+    return rig_fail(err, RIG_BAD_INPUT, "memories", "%s is missing or wrong", what);
+}
+
+/* ---- reading a line */
+
+struct cursor {
+    const char *at;
+    bool failed;
+};
+
+static bool take(struct cursor *c, char wanted)
+{
+    bool there = !c->failed && *c->at == wanted;
+    c->at += there ? 1 : 0;
+    return there;
+}
+
+static void expect(struct cursor *c, char wanted)
+{
+    if (!take(c, wanted))
+        c->failed = true;
+}
+
+static uint64_t hex(struct cursor *c)
+{
+    uint64_t value = 0;
+    int digits = 0;
+    for (; !c->failed && digits < 16; digits++, c->at++) {
+        const char *digit = *c->at ? strchr("0123456789abcdef", *c->at) : NULL;
+        if (!digit)
+            break;
+        value = value << 4 | (uint64_t)(digit - "0123456789abcdef");
+    }
+    c->failed = c->failed || digits == 0;
+    return value;
+}
+
+/* " HEX" or " -"; *out_there: the first. */
+static uint64_t field(struct cursor *c, bool *out_there)
+{
+    expect(c, ' ');
+    *out_there = !take(c, '-');
+    return *out_there ? hex(c) : 0;
+}
+
+static uint64_t number(struct cursor *c)
+{
+    bool there;
+    uint64_t value = field(c, &there);
+    c->failed = c->failed || !there;
+    return value;
+}
+
+/* Items of a list up to the next space or the end. */
+static size_t count_items(const struct cursor *c)
+{
+    size_t n = 1;
+    for (const char *at = c->at; *at && *at != ' '; at++)
+        n += *at == ',';
+    return n;
+}
+
+/* A mapping as its line has it, until the others it names are there. */
+struct saved {
+    struct mapping *mapping;
+    uint64_t of_memory, of_number, hold;
+    bool has_of, keeps_owner, stuck, has_hold, has_view;
+    char tables;
+};
+
+struct saved_region {
+    struct rig_memory *memory;
+    struct region *region;
+    uint64_t owner;
+};
+
+struct restore {
+    struct rig_gpus *gpus;
+    struct saved *saved;
+    size_t saved_count, saved_room;
+    struct saved_region *region;
+    size_t regions, region_room;
+};
+
+static bool grow(void **array, size_t used, size_t *room, size_t size)
+{
+    if (used < *room)
+        return true;
+    size_t more = *room ? *room * 2 : 256;
+    void *grown = realloc(*array, more * size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = more;
+    return true;
+}
+
+static void read_state(struct cursor *c, struct mapping *p)
+{
+    static const char letters[] = "LCKHG";
+    static const enum mapping_state states[] = {MAPPING_LIVE, MAPPING_CUT, MAPPING_KEPT,
+                                                MAPPING_HELD, MAPPING_GONE};
+    expect(c, ' ');
+    const char *letter = *c->at ? strchr(letters, *c->at) : NULL;
+    if (c->failed || !letter) {
+        c->failed = true;
+        return;
+    }
+    p->state = states[letter - letters];
+    c->at++;
+    p->peer = take(c, 'p');
+    p->to_gpu = take(c, 'g');
+    p->uncached = p->target.uncached = take(c, 'u');
+    p->holds_addresses = take(c, 'a');
+    p->owns_ranges = take(c, 'r');
+    p->due = take(c, 'd');
+    p->has_kind = !take(c, 'n');
+    if (!p->has_kind)
+        return;
+    uint64_t kind = hex(c);
+    c->failed = c->failed || kind > RIG_KIND_HOST;
+    p->kind = (enum rig_kind)(kind & 3);
+}
+
+static void read_target(struct cursor *c, struct mapping *p)
+{
+    uint64_t memory = number(c);
+    p->target.snooped = take(c, 's');
+    expect(c, '.');
+    uint64_t peer = hex(c);
+    c->failed = c->failed || memory > RIG_MEMORY_LINK || peer > UINT8_MAX;
+    p->target.memory = (enum rig_memory_kind)(memory & 3);
+    p->target.peer = (uint8_t)peer;
+}
+
+static void read_of(struct cursor *c, struct saved *s)
+{
+    s->of_memory = field(c, &s->has_of);
+    if (!s->has_of)
+        return;
+    expect(c, '.');
+    s->of_number = hex(c);
+    s->keeps_owner = take(c, 'k');
+    s->stuck = take(c, 's');
+}
+
+static void read_tables(struct cursor *c, struct saved *s)
+{
+    expect(c, ' ');
+    s->tables = *c->at;
+    c->failed = c->failed || s->tables == '\0' || !strchr("wu-", s->tables);
+    c->at += c->failed ? 0 : 1;
+}
+
+static bool read_ranges(struct cursor *c, struct mapping *p)
+{
+    expect(c, ' ');
+    if (c->failed || take(c, '-'))
+        return true;
+    p->count = count_items(c);
+    if (p->count > ITEMS_MAX)
+        return false;
+    p->ranges = calloc(p->count, sizeof *p->ranges);
+    uint64_t sum = 0;
+    for (size_t i = 0; p->ranges && i < p->count && !c->failed; i++) {
+        if (i > 0)
+            expect(c, ',');
+        p->ranges[i].address = hex(c);
+        expect(c, '+');
+        p->ranges[i].bytes = hex(c);
+        if (((p->ranges[i].address | p->ranges[i].bytes) & 4095) != 0 || p->ranges[i].bytes == 0 ||
+            !rig_add(sum, p->ranges[i].bytes, &sum))
+            c->failed = true;
+    }
+    c->failed = c->failed || sum != p->bytes;
+    return p->ranges != NULL;
+}
+
+static bool read_region(struct cursor *c, struct restore *x, struct mapping *p)
+{
+    struct region *r = calloc(1, sizeof *r);
+    if (!r || !grow((void **)&x->region, x->regions, &x->region_room, sizeof *x->region)) {
+        free(r);
+        return false;
+    }
+    struct saved_region *s = &x->region[x->regions++];
+    *s = (struct saved_region){.memory = p->memory, .region = r};
+    r->mapping = p;
+    r->id = hex(c);
+    expect(c, '.');
+    r->out = take(c, 'o');
+    bool kept = take(c, 'k'), first = take(c, 'f');
+    uint64_t numbers[5];
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(numbers); i++) {
+        expect(c, '.');
+        numbers[i] = hex(c);
+    }
+    uint64_t end;
+    if (c->failed || numbers[0] > RIG_ORIGIN_PEER || r->id == 0 || r->id > x->gpus->last_region ||
+        !rig_add(numbers[1], numbers[2], &end) || end > p->bytes || (kept && (r->out || p->kept)) ||
+        (first && p->original) || (!r->out && !kept && !first) || numbers[4] >= x->gpus->count) {
+        c->failed = true;
+        return true;
+    }
+    r->origin = (enum rig_origin)numbers[0];
+    r->skip = numbers[1];
+    r->bytes = numbers[2];
+    r->of = numbers[3];
+    if (r->origin == RIG_ORIGIN_PEER)
+        r->owner = x->gpus->memory[numbers[4]];
+    p->regions += r->out ? 1 : 0;
+    if (kept)
+        p->kept = r;
+    if (first)
+        p->original = r;
+    return true;
+}
+
+static bool read_regions(struct cursor *c, struct restore *x, struct mapping *p)
+{
+    expect(c, ' ');
+    if (c->failed || take(c, '-'))
+        return true;
+    bool room = true;
+    do
+        room = read_region(c, x, p);
+    while (room && take(c, ','));
+    return room;
+}
+
+static bool read_clients(struct cursor *c, struct mapping *p)
+{
+    expect(c, ' ');
+    if (c->failed || take(c, '-'))
+        return true;
+    size_t count = count_items(c);
+    int most = rig_topology_count(p->memory->gpus->machine->topology);
+    p->clients = count <= ITEMS_MAX ? calloc(count, sizeof *p->clients) : NULL;
+    for (; p->clients && p->client_count < count && !c->failed; p->client_count++) {
+        if (p->client_count > 0)
+            expect(c, ',');
+        uint64_t function = hex(c);
+        c->failed = c->failed || function >= (uint64_t)most;
+        p->clients[p->client_count] = c->failed ? 0 : (int)function;
+    }
+    return p->clients != NULL;
+}
+
+/* False: memory ran out. */
+static bool read_line(struct cursor *c, struct restore *x, struct saved *s)
+{
+    struct mapping *p = s->mapping;
+    p->number = hex(c);
+    read_state(c, p);
+    p->address = number(c);
+    p->bytes = number(c);
+    read_target(c, p);
+    p->peer_base = number(c);
+    s->hold = field(c, &s->has_hold);
+    p->view_skip = field(c, &s->has_view);
+    read_of(c, s);
+    uint64_t stuck = number(c);
+    p->stuck_peers = (unsigned)stuck;
+    c->failed = c->failed || stuck > UINT32_MAX || p->number > p->memory->last_mapping ||
+                ((p->address | p->bytes) & 4095) != 0;
+    read_tables(c, s);
+    bool room = read_ranges(c, p) && read_regions(c, x, p) && read_clients(c, p);
+    c->failed = c->failed || *c->at != '\0';
+    return room;
+}
+
+/* ---- what a mapping holds */
+
+static enum rig_status retake(struct rig_memory *m, struct saved *s, struct rig_error *err)
+{
+    struct mapping *p = s->mapping;
+    enum rig_status status = RIG_OK;
+    if (p->holds_addresses)
+        status = space_restore(m->space, p->address, p->bytes, err);
+    for (size_t i = 0; status == RIG_OK && p->owns_ranges && m->pool && i < p->count; i++)
+        status = pool_restore(m->pool, p->ranges[i].address, p->ranges[i].bytes, err);
+    if (status != RIG_OK)
+        return status;
+    if (s->has_hold) {
+        p->hold = m->device ? device_hold_by_id(m->device, s->hold) : NULL;
+        if (!p->hold)
+            return bad(err, "what a mapping holds");
+        p->window = p->hold->grant.memory;
+    }
+    if (!s->has_view)
+        return RIG_OK;
+    if (!m->device || p->count != 1 || p->target.memory != RIG_MEMORY_OWN)
+        return bad(err, "a mapping's window");
+    return mapping_view(p, err);
+}
+
+/* States that say what a mapping cannot be. */
+static bool is_sane(const struct rig_memory *m, const struct saved *s)
+{
+    const struct mapping *p = s->mapping;
+    bool over = p->state == MAPPING_LIVE || p->state == MAPPING_GONE;
+    if ((p->regions > 0 && !over) || (p->state == MAPPING_LIVE && p->regions == 0))
+        return false;
+    if (m->gone != (p->state == MAPPING_GONE) ||
+        (m->gone && (p->holds_addresses || s->has_hold || s->has_view)))
+        return false;
+    if (p->due && p->state != MAPPING_KEPT)
+        return false;
+    return p->owns_ranges ? p->target.memory == RIG_MEMORY_OWN && !p->peer && p->count > 0 : true;
+}
+
+static enum rig_status restore_mapping(struct restore *x, struct rig_memory *m, const json_t *j,
+                                       struct rig_error *err)
+{
+    const char *line = json_string_value(j);
+    if (!line || strlen(line) != json_string_length(j))
+        return bad(err, "a mapping");
+    uint64_t last = m->last_mapping;
+    struct mapping *p = mapping_new(m, false);
+    m->last_mapping = last;
+    if (!p || !grow((void **)&x->saved, x->saved_count, &x->saved_room, sizeof *x->saved))
+        return rig_fail_memory(err);
+    struct saved *s = &x->saved[x->saved_count++];
+    *s = (struct saved){.mapping = p};
+    struct cursor c = {.at = line};
+    if (!read_line(&c, x, s))
+        return rig_fail_memory(err);
+    bool ordered = x->saved_count - 1 == m->saved_first || p->number > s[-1].mapping->number;
+    if (c.failed || !ordered || !is_sane(m, s))
+        return bad(err, "a mapping");
+    if (p->due) {
+        p->next_due = m->due;
+        m->due = p;
+    }
+    return retake(m, s, err);
+}
+
+/* ---- a memory */
+
+static const struct rig_format *find_format(const char *name, const char *variant)
+{
+    for (int i = 0; i < rig_format_count(); i++) {
+        const struct rig_format *f = rig_format_at(i);
+        if (strcmp(f->name, name) == 0 && strcmp(f->variant, variant) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+static bool read_link(const json_t *j, struct rig_memory *m)
+{
+    const json_t *link = json_object_get(j, "link");
+    if (json_is_null(link))
+        return true;
+    const json_t *fabric = json_array_get(link, 0), *place = json_array_get(link, 1);
+    m->linked = true;
+    m->link.fabric = (unsigned)json_integer_value(fabric);
+    m->link.place = (unsigned)json_integer_value(place);
+    return json_is_integer(fabric) && json_is_integer(place) && m->link.place < 256;
+}
+
+static bool read_bar(const json_t *j, struct rig_memory *m)
+{
+    uint64_t bar;
+    if (!json_get_count(j, "bar", &bar) || bar >= RIG_BAR_COUNT)
+        return false;
+    struct rig_bar_now now;
+    m->bar = (int)bar;
+    machine_bar(m->gpus->machine, m->function, m->bar, &now);
+    m->bar_bytes = now.size;
+    m->bar_assigned = now.assigned;
+    m->bar_bus = now.bus;
+    return now.size > 0 && !now.io;
+}
+
+static bool read_memory(const json_t *j, struct rig_memory *m)
+{
+    const char *format, *variant;
+    if (!json_get_text(j, "format", &format) || !json_get_text(j, "variant", &variant))
+        return false;
+    m->format = find_format(format, variant);
+    return m->format && read_link(j, m) && read_bar(j, m) &&
+           json_get_count(j, "bytes", &m->bytes) && m->bytes > 0 && (m->bytes & 4095) == 0 &&
+           json_get_bool(j, "combining", &m->combining) &&
+           json_get_hex(j, "own_base", &m->own_base) && (m->own_base & 4095) == 0 &&
+           json_get_hex(j, "root", &m->root) && json_get_bool(j, "settled", &m->settled) &&
+           json_get_bool(j, "gone", &m->gone) && (m->settled || !m->gone) &&
+           json_get_count(j, "last_mapping", &m->last_mapping);
+}
+
+/* A memory with nothing in it yet, entered. */
+static enum rig_status restore_memory(struct restore *x, const json_t *j, struct rig_error *err)
+{
+    struct rig_gpus *g = x->gpus;
+    struct rig_bdf bdf;
+    bool stopped;
+    int i =
+        json_get_bdf(j, "function", &bdf) ? rig_topology_find_bdf(g->machine->topology, bdf) : -1;
+    if (i < 0 || !json_get_bool(j, "stopped", &stopped))
+        return bad(err, "a memory's function");
+    struct rig_device *dev = stopped ? NULL : machine_device(g->machine, i);
+    if (!stopped && !dev)
+        return bad(err, "a memory's function");
+    struct rig_memory *m = gpu_memory_new(g, dev, i);
+    if (!m)
+        return rig_fail_memory(err);
+    enum rig_status status = gpus_enter(g, m, err);
+    if (status != RIG_OK) {
+        gpu_memory_drop(m);
+        return status;
+    }
+    m->addressing = machine_addressing(g->machine, i);
+    if (!read_memory(j, m) || (stopped && !m->gone))
+        return bad(err, "a memory");
+    status = gpus_restore_space(g, m->format, &m->space, err);
+    if (status == RIG_OK && !m->gone)
+        status = gpu_memory_make_pool(m, NULL) == RIG_OK ? RIG_OK : bad(err, "a memory's size");
+    if (status == RIG_OK && !m->gone)
+        status = gpu_memory_watch(m, err);
+    if (status == RIG_OK && !m->settled)
+        part_open(m->device, m->format, &m->part);
+    if (status == RIG_OK && !m->settled)
+        status =
+            device_map_bar(m->device, m->bar, 0, m->bar_bytes, m->combining, &m->tables_view, err);
+    return status;
+}
+
+/* ---- page tables */
+
+static bool read_table(struct cursor *c, struct rig_saved_table *out)
+{
+    uint64_t level = hex(c);
+    expect(c, '.');
+    out->address = hex(c);
+    expect(c, '.');
+    out->offset = hex(c);
+    expect(c, '.');
+    out->complete = take(c, 'c');
+    out->linked = take(c, 'l');
+    out->kept = take(c, 'k');
+    out->level = (uint8_t)level;
+    return !c->failed && level <= UINT8_MAX && out->offset <= UINT64_MAX - 4096;
+}
+
+static enum rig_status restore_tables(struct rig_memory *m, const json_t *j, struct rig_error *err)
+{
+    const char *text;
+    struct rig_saved_table saved;
+    if (!json_get_text(j, "tables", &text))
+        return bad(err, "a page table");
+    struct cursor c = {.at = text};
+    if (!read_table(&c, &saved) || saved.offset != m->root)
+        return bad(err, "a root table");
+    enum rig_status status = rig_page_table_load(m->format, m->own_base, &gpu_memory_table_ops, m,
+                                                 &saved, &m->tables, err);
+    while (status == RIG_OK && take(&c, ',')) {
+        if (!read_table(&c, &saved))
+            return bad(err, "a page table");
+        status = pool_restore(m->pool, saved.offset & ~UINT64_C(4095), RIG_TABLE_PAGE, err);
+        if (status == RIG_OK)
+            status = rig_page_table_load_table(m->tables, &saved, err);
+    }
+    return status == RIG_OK && *c.at != '\0' ? bad(err, "a page table") : status;
+}
+
+static enum rig_status restore_entries(const struct saved *s, struct rig_error *err)
+{
+    const struct mapping *p = s->mapping;
+    struct rig_page_table *t = p->memory->tables;
+    if (s->tables == '-')
+        return RIG_OK;
+    if (!t || p->count == 0)
+        return bad(err, "a mapping's entries");
+    struct rig_error why = {0};
+    enum rig_status status =
+        s->tables == 'w'
+            ? rig_page_table_load_map(t, p->address, p->target, p->ranges, p->count, &why)
+            : rig_page_table_suppose(t, p->address, p->target, p->ranges, p->count, &why);
+    if (status == RIG_OK || status == RIG_FAILED)
+        return status == RIG_OK ? RIG_OK : rig_fail_memory(err);
+    return bad(err, "a mapping's entries");
+}
+
+/* ---- what mappings and regions name */
+
+static struct mapping *find_mapping(const struct restore *x, uint64_t memory, uint64_t number)
+{
+    if (memory >= x->gpus->count)
+        return NULL;
+    /* Lines of one memory stand together, in order of their numbers. */
+    const struct rig_memory *m = x->gpus->memory[memory];
+    size_t low = m->saved_first, high = m->saved_first + m->saved_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (x->saved[middle].mapping->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < m->saved_first + m->saved_count && x->saved[low].mapping->number == number
+               ? x->saved[low].mapping
+               : NULL;
+}
+
+static enum rig_status join_owner(const struct restore *x, const struct saved *s,
+                                  struct rig_error *err)
+{
+    struct mapping *p = s->mapping;
+    if (!s->has_of)
+        return RIG_OK;
+    struct mapping *of = find_mapping(x, s->of_memory, s->of_number);
+    if (!of || !p->peer || of->peer || of->memory == p->memory ||
+        (p->holds_addresses && of->address != p->address) || of->bytes != p->bytes)
+        return bad(err, "what a peer's mapping is of");
+    struct peer *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return rig_fail_memory(err);
+    *peer = (struct peer){
+        .mapping = p,
+        .memory = p->memory,
+        .of = of,
+        .keeps_owner = s->keeps_owner,
+        .stuck = s->stuck,
+    };
+    /* Oldest last, as they joined: mappings come oldest first. */
+    peer->next = of->peers;
+    of->peers = peer;
+    p->of = of;
+    p->member = peer;
+    if (!p->window)
+        p->window = of->window;
+    return RIG_OK;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = ((const struct saved_region *)a)->region->id;
+    uint64_t y = ((const struct saved_region *)b)->region->id;
+    return (x > y) - (x < y);
+}
+
+static enum rig_status enter_regions(struct restore *x, struct rig_error *err)
+{
+    if (x->regions == 0)
+        return RIG_OK;
+    qsort(x->region, x->regions, sizeof *x->region, by_id);
+    for (size_t i = 1; i < x->regions; i++)
+        if (x->region[i].region->id == x->region[i - 1].region->id)
+            return bad(err, "a region's id");
+    size_t i = 0;
+    enum rig_status status = RIG_OK;
+    for (; status == RIG_OK && i < x->regions; i++)
+        status = region_put(x->region[i].memory, x->region[i].region, err);
+    /* What was entered is the memories' to free. */
+    memmove(x->region, x->region + i, (x->regions - i) * sizeof *x->region);
+    x->regions -= i;
+    return status;
+}
+
+/* ---- all */
+
+static enum rig_status restore_places(struct rig_gpus *g, const json_t *j, struct rig_error *err)
+{
+    size_t i;
+    const json_t *one;
+    json_array_foreach(json_object_get(j, "places"), i, one)
+    {
+        const char *name = json_string_value(json_array_get(one, 0));
+        struct rig_bdf bdf;
+        int function = name && rig_bdf_parse(name, &bdf)
+                           ? rig_topology_find_bdf(g->machine->topology, bdf)
+                           : -1;
+        json_int_t fabric = json_integer_value(json_array_get(one, 1));
+        json_int_t place = json_integer_value(json_array_get(one, 2));
+        if (function < 0 || fabric < 0 || fabric > UINT32_MAX || place < 0 || place > 255)
+            return bad(err, "a place in a fabric");
+        struct rig_link link = {.fabric = (unsigned)fabric, .place = (unsigned)place};
+        enum rig_status status = gpus_place(g, function, link, err);
+        if (status != RIG_OK)
+            return status;
+    }
+    return RIG_OK;
+}
+
+static enum rig_status restore_spaces(struct rig_gpus *g, const json_t *j, struct rig_error *err)
+{
+    size_t i;
+    const json_t *one;
+    json_array_foreach(json_object_get(json_object_get(j, "spaces"), "made"), i, one)
+    {
+        const char *vendor = json_string_value(one);
+        const struct rig_format *f = NULL;
+        for (int k = 0; vendor && !f && k < rig_format_count(); k++)
+            if (strcmp(rig_format_at(k)->vendor, vendor) == 0)
+                f = rig_format_at(k);
+        struct rig_space *space;
+        if (!f)
+            return bad(err, "a space");
+        enum rig_status status = gpus_restore_space(g, f, &space, err);
+        if (status != RIG_OK)
+            return status;
+    }
+    return RIG_OK;
+}
+
+static enum rig_status restore_all(struct restore *x, const json_t *state, struct rig_error *err)
+{
+    struct rig_gpus *g = x->gpus;
+    const json_t *memories = json_object_get(state, "memories"), *one, *line;
+    size_t i, k;
+    if (!json_is_array(memories) || !json_get_count(state, "last_region", &g->last_region))
+        return bad(err, "a list of memories, or last_region,");
+    enum rig_status status = restore_places(g, state, err);
+    if (status == RIG_OK)
+        status = restore_spaces(g, state, err);
+    json_array_foreach(memories, i, one)
+    {
+        status = status == RIG_OK ? restore_memory(x, one, err) : status;
+    }
+    json_array_foreach(memories, i, one)
+    {
+        if (status != RIG_OK)
+            return status;
+        struct rig_memory *m = g->memory[i];
+        m->saved_first = x->saved_count;
+        json_array_foreach(json_object_get(one, "mappings"), k, line)
+        {
+            status = status == RIG_OK ? restore_mapping(x, m, line, err) : status;
+        }
+        m->saved_count = x->saved_count - m->saved_first;
+        if (status == RIG_OK && !m->settled)
+            status = restore_tables(m, one, err);
+    }
+    for (i = 0; status == RIG_OK && i < x->saved_count; i++)
+        status = join_owner(x, &x->saved[i], err);
+    for (i = 0; status == RIG_OK && i < x->saved_count; i++)
+        status = restore_entries(&x->saved[i], err);
+    return status == RIG_OK ? enter_regions(x, err) : status;
+}
+
+static enum rig_status begin(struct rig_machine *m, const json_t *state, struct rig_gpus **out_gpus,
+                             struct rig_error *err)
+{
+    const json_t *spaces = json_object_get(state, "spaces");
+    struct rig_gpus_options options = {.space_base = 0};
+    if (!json_get_hex(spaces, "base", &options.space_base) ||
+        !json_get_count(spaces, "bytes", &options.space_bytes) ||
+        !json_get_bool(spaces, "unreserved", &options.unreserved))
+        return bad(err, "where the spaces are");
+    enum rig_status status = rig_gpus_create(m, &options, out_gpus, NULL);
+    if (status == RIG_INVALID)
+        return bad(err, "where the spaces are");
+    return status == RIG_OK ? RIG_OK : rig_fail_memory(err);
+}
+
+enum rig_status gpus_restore(struct rig_machine *m, const json_t *state, struct rig_gpus **out_gpus,
+                             struct rig_error *err)
+{
+    struct restore x = {.gpus = NULL};
+    enum rig_status status = begin(m, state, &x.gpus, err);
+    if (status != RIG_OK)
+        return status;
+    /* Windows that the process before had are no new steps. */
+    if (twin_is(m))
+        twin_quiet(m, true);
+    status = restore_all(&x, state, err);
+    if (twin_is(m))
+        twin_quiet(m, false);
+    for (size_t i = 0; i < x.regions; i++)
+        free(x.region[i].region);
+    free(x.region);
+    free(x.saved);
+    if (status == RIG_OK)
+        *out_gpus = x.gpus;
+    else
+        rig_gpus_free(x.gpus);
+    return status;
+}
+
+void gpus_suppose(struct rig_gpus *g, bool on)
+{
+    g->supposing = on;
+}
+
+/* ---- looking */
+
+struct rig_memory *gpus_memory_of(const struct rig_gpus *g, int function)
+{
+    for (size_t i = rig_gpus_count(g); i > 0; i--) {
+        struct rig_memory *m = rig_gpus_memory(g, i - 1);
+        if (m->function == function && gpu_memory_life(m) != RIG_LIFE_STOPPED)
+            return m;
+    }
+    return NULL;
+}
+
+bool gpus_region_named(const struct rig_gpus *g, uint64_t id, struct rig_region *out_region)
+{
+    return id > 0 && rig_gpus_next_region(g, id - 1, out_region) && out_region->id == id;
+}

@@ -1,0 +1,345 @@
+/* What a memory's state is written as. A mapping is one line of text, its fields hexadecimal
+   numbers and letters separated by spaces, lists by commas, an absent field `-`:
+
+     NUMBER STATE ADDRESS BYTES TARGET BASE HOLD VIEW OF STUCK TABLES RANGES REGIONS CLIENTS
+
+   STATE is L live, C cut short, K kept, H held or G gone, then p of a peer's memory, g of a GPU's,
+   u uncached, a holds its addresses, r holds its ranges, d due, and the kind's number or n. TARGET
+   is the memory's number (own, system, link), then s if snooped, then the peer's number. BASE is
+   what the ranges' addresses are above the peer's offsets. HOLD is the id of the function layer's
+   hold, VIEW where its bytes begin in its window on the BAR. OF is MEMORY.NUMBER of the owner's
+   mapping, then k if it keeps the owner's function taken, s if stuck. TABLES is w if all is mapped,
+   u if that is not certain. A range is ADDRESS+BYTES; a region
+   ID.FLAGS.ORIGIN.SKIP.BYTES.OF.MEMORY, its flags o out, k kept, f the first over it. */
+#include "gpu/save.h"
+
+#include "base/json.h"
+#include "gpu/memories.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Text that grows; failed: memory ran out, and it is not to be used. */
+struct text {
+    char *at;
+    size_t used, room;
+    bool failed;
+};
+
+static void put(struct text *t, const char *bytes, size_t count)
+{
+    if (t->used + count > t->room && !t->failed) {
+        size_t room = (t->used + count) * 2 + 64;
+        char *grown = realloc(t->at, room);
+        t->failed = !grown;
+        if (grown) {
+            t->at = grown;
+            t->room = room;
+        }
+    }
+    if (t->failed)
+        return;
+    memcpy(t->at + t->used, bytes, count);
+    t->used += count;
+}
+
+static void put_char(struct text *t, char c)
+{
+    put(t, &c, 1);
+}
+
+static void put_hex(struct text *t, uint64_t value)
+{
+    char digits[16];
+    size_t n = sizeof digits;
+    do {
+        digits[--n] = "0123456789abcdef"[value & 15];
+        value >>= 4;
+    } while (value > 0);
+    put(t, digits + n, sizeof digits - n);
+}
+
+static void put_if(struct text *t, bool there, char c)
+{
+    if (there)
+        put_char(t, c);
+}
+
+/* A field: the number, or `-`. */
+static void put_field(struct text *t, bool there, uint64_t value)
+{
+    put_char(t, ' ');
+    if (there)
+        put_hex(t, value);
+    else
+        put_char(t, '-');
+}
+
+/* ---- a mapping's line */
+
+static size_t memory_index(const struct rig_gpus *g, const struct rig_memory *m)
+{
+    size_t i = 0;
+    while (i < g->count && g->memory[i] != m)
+        i++;
+    return i;
+}
+
+static void put_state(struct text *t, const struct mapping *p)
+{
+    static const char states[] = {
+        [MAPPING_MAKING] = 'C', [MAPPING_LIVE] = 'L', [MAPPING_CUT] = 'C',
+        [MAPPING_KEPT] = 'K',   [MAPPING_HELD] = 'H', [MAPPING_GONE] = 'G',
+    };
+    put_char(t, ' ');
+    put_char(t, states[p->state]);
+    put_if(t, p->peer, 'p');
+    put_if(t, p->to_gpu, 'g');
+    put_if(t, p->uncached, 'u');
+    put_if(t, p->holds_addresses, 'a');
+    put_if(t, p->owns_ranges, 'r');
+    put_if(t, p->due, 'd');
+    put_char(t, p->has_kind ? (char)('0' + (int)p->kind) : 'n');
+}
+
+static void put_of(struct text *t, const struct rig_gpus *g, const struct mapping *p)
+{
+    put_char(t, ' ');
+    if (!p->member) {
+        put_char(t, '-');
+        return;
+    }
+    put_hex(t, memory_index(g, p->of->memory));
+    put_char(t, '.');
+    put_hex(t, p->of->number);
+    put_if(t, p->member->keeps_owner, 'k');
+    put_if(t, p->member->stuck, 's');
+}
+
+/* How the page table has it: a live mapping is there whole; of others the shadow is asked. */
+static char tables_of(const struct rig_memory *m, const struct mapping *p)
+{
+    if (!m->tables || p->count == 0)
+        return '-';
+    if (p->state == MAPPING_LIVE)
+        return 'w';
+    switch (rig_page_table_compare(m->tables, p->address, p->target, p->ranges, p->count)) {
+    case RIG_MAPPED_WHOLE:
+        return 'w';
+    case RIG_MAPPED_PART:
+        return 'u';
+    default:
+        return '-';
+    }
+}
+
+static void put_ranges(struct text *t, const struct mapping *p)
+{
+    put_char(t, ' ');
+    for (size_t i = 0; i < p->count; i++) {
+        put_if(t, i > 0, ',');
+        put_hex(t, p->ranges[i].address);
+        put_char(t, '+');
+        put_hex(t, p->ranges[i].bytes);
+    }
+    put_if(t, p->count == 0, '-');
+}
+
+static void put_region(struct text *t, const struct rig_gpus *g, const struct region *r)
+{
+    const struct mapping *p = r->mapping;
+    put_hex(t, r->id);
+    put_char(t, '.');
+    put_if(t, r->out, 'o');
+    put_if(t, p->kept == r, 'k');
+    put_if(t, p->original == r, 'f');
+    const uint64_t numbers[] = {(uint64_t)r->origin, r->skip, r->bytes, r->of};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(numbers); i++) {
+        put_char(t, '.');
+        put_hex(t, numbers[i]);
+    }
+    put_char(t, '.');
+    put_hex(t, r->owner ? memory_index(g, r->owner) : 0);
+}
+
+static void put_clients(struct text *t, const struct mapping *p)
+{
+    put_char(t, ' ');
+    for (size_t i = 0; i < p->client_count; i++) {
+        put_if(t, i > 0, ',');
+        put_hex(t, (uint64_t)p->clients[i]);
+    }
+    put_if(t, p->client_count == 0, '-');
+}
+
+/* `regions` is the mapping's regions' list, already written. */
+static void put_mapping(struct text *t, const struct rig_gpus *g, const struct mapping *p,
+                        const struct text *regions)
+{
+    const struct rig_memory *m = p->memory;
+    t->used = 0;
+    put_hex(t, p->number);
+    put_state(t, p);
+    put_field(t, true, p->address);
+    put_field(t, true, p->bytes);
+    put_field(t, true, (uint64_t)p->target.memory);
+    put_if(t, p->target.snooped, 's');
+    put_char(t, '.');
+    put_hex(t, p->target.peer);
+    put_field(t, true, p->peer_base);
+    put_field(t, p->hold != NULL, p->hold ? p->hold->id : 0);
+    put_field(t, p->view != NULL, p->view_skip);
+    put_of(t, g, p);
+    put_field(t, true, p->stuck_peers);
+    put_char(t, ' ');
+    put_char(t, tables_of(m, p));
+    put_ranges(t, p);
+    put_char(t, ' ');
+    if (regions->used > 0)
+        put(t, regions->at, regions->used);
+    else
+        put_char(t, '-');
+    put_clients(t, p);
+}
+
+/* ---- a memory */
+
+static enum rig_status save_table(void *to, const struct rig_saved_table *saved)
+{
+    struct text *t = to;
+    put_if(t, t->used > 0, ',');
+    put_hex(t, saved->level);
+    put_char(t, '.');
+    put_hex(t, saved->address);
+    put_char(t, '.');
+    put_hex(t, saved->offset);
+    put_char(t, '.');
+    put_if(t, saved->complete, 'c');
+    put_if(t, saved->linked, 'l');
+    put_if(t, saved->kept, 'k');
+    return t->failed ? RIG_FAILED : RIG_OK;
+}
+
+/* The lists of each mapping's regions, by walking the memory's regions once: a mapping's `scratch`
+   is where its list begins, chained backwards. */
+struct listed {
+    const struct region *region;
+    size_t previous; /* 1 + index, 0: none */
+};
+
+static void list_regions(const struct rig_memory *m, struct listed *list)
+{
+    for (struct mapping *p = m->mappings; p; p = p->next)
+        p->scratch = 0;
+    for (size_t i = 0; i < m->regions.count; i++) {
+        const struct region *r = m->regions.slot[i].region;
+        if (!r)
+            continue;
+        list[i] = (struct listed){.region = r, .previous = r->mapping->scratch};
+        r->mapping->scratch = i + 1;
+    }
+}
+
+static json_t *saved_mappings(const struct rig_gpus *g, const struct rig_memory *m)
+{
+    json_t *all = json_array();
+    struct listed *list = calloc(m->regions.count + 1, sizeof *list);
+    struct text line = {.at = NULL}, regions = {.at = NULL};
+    bool whole = all && list;
+    if (whole)
+        list_regions(m, list);
+    const struct mapping *p = m->mappings;
+    while (p && p->next)
+        p = p->next;
+    for (; p && whole; p = p->previous) {
+        regions.used = 0;
+        for (size_t i = p->scratch; i > 0; i = list[i - 1].previous) {
+            put_if(&regions, regions.used > 0, ',');
+            put_region(&regions, g, list[i - 1].region);
+        }
+        put_mapping(&line, g, p, &regions);
+        whole = !line.failed && !regions.failed &&
+                json_array_append_new(all, json_stringn(line.at, line.used)) == 0;
+    }
+    free(list);
+    free(line.at);
+    free(regions.at);
+    if (whole)
+        return all;
+    json_decref(all);
+    return NULL;
+}
+
+static json_t *saved_tables(const struct rig_memory *m)
+{
+    struct text t = {.at = NULL};
+    put(&t, "", 0);
+    json_t *tables = NULL;
+    if (!m->tables)
+        tables = json_string("");
+    else if (rig_page_table_save(m->tables, save_table, &t) == RIG_OK)
+        tables = json_stringn(t.at, t.used);
+    free(t.at);
+    return tables;
+}
+
+static json_t *saved_memory(const struct rig_gpus *g, const struct rig_memory *m)
+{
+    char name[RIG_BDF_MAX];
+    json_t *link =
+        m->linked ? json_pack("[i i]", (int)m->link.fabric, (int)m->link.place) : json_null();
+    return json_pack("{ss sb ss ss si sI sb so so so sb sb sI so so}", "function",
+                     gpu_memory_name(m, name), "stopped", gpu_memory_life(m) == RIG_LIFE_STOPPED,
+                     "format", m->format->name, "variant", m->format->variant, "bar", m->bar,
+                     "bytes", (json_int_t)m->bytes, "combining", m->combining, "link", link,
+                     "own_base", json_hex(m->own_base), "root", json_hex(m->root), "settled",
+                     m->settled, "gone", m->gone, "last_mapping", (json_int_t)m->last_mapping,
+                     "tables", saved_tables(m), "mappings", saved_mappings(g, m));
+}
+
+/* ---- all */
+
+static json_t *saved_places(const struct rig_gpus *g)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < g->places; i++) {
+        const struct linked_gpu *one = &g->place[i];
+        char name[RIG_BDF_MAX];
+        rig_bdf_format(rig_topology_function(g->machine->topology, one->function)->bdf, name);
+        if (json_array_append_new(all, json_pack("[s i i]", name, (int)one->link.fabric,
+                                                 (int)one->link.place)) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+static json_t *saved_spaces(const struct rig_gpus *g)
+{
+    json_t *made = json_array();
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(g->space); i++)
+        if (g->space[i] && json_array_append_new(made, json_string(space_name(g->space[i]))) != 0) {
+            json_decref(made);
+            return NULL;
+        }
+    return json_pack("{so sI sb so}", "base", json_hex(g->options.space_base), "bytes",
+                     (json_int_t)g->options.space_bytes, "unreserved", g->options.unreserved,
+                     "made", made);
+}
+
+enum rig_status gpus_save(struct rig_gpus *g, json_t **out_state, struct rig_error *err)
+{
+    json_t *memories = json_array();
+    bool whole = memories != NULL;
+    for (size_t i = 0; i < g->count && whole; i++)
+        whole = json_array_append_new(memories, saved_memory(g, g->memory[i])) == 0;
+    json_t *state = json_pack("{sI so so so}", "last_region", (json_int_t)g->last_region, "spaces",
+                              saved_spaces(g), "places", saved_places(g), "memories", memories);
+    if (!whole || !state) {
+        json_decref(state);
+        return rig_fail_memory(err);
+    }
+    *out_state = state;
+    return RIG_OK;
+}
