@@ -1,0 +1,175 @@
+/* A session's memories between its processes: what is restored goes on as it would have. */
+#include "rigs.h"
+
+#include "gpu/save.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define KIB(n) ((uint64_t)(n) << 10)
+#define MIB(n) ((uint64_t)(n) << 20)
+
+/* A session: a machine in files, whose process may end at any time. */
+struct session {
+    struct rig_topology *t;
+    char directory[64];
+    struct rig_machine *machine;
+    struct rig_gpus *gpus;
+};
+
+static void open_session(struct session *s)
+{
+    s->t = build_machine(RIG_SWITCH RIG_GPUS, "GenuineIntel:6");
+    snprintf(s->directory, sizeof s->directory, "/tmp/rigmem-save-XXXXXX");
+    assert_non_null(mkdtemp(s->directory));
+    struct rig_error err = {.status = RIG_OK};
+    assert_int_equal(rig_twin_open(s->t, s->directory, &s->machine, &err), RIG_OK);
+    struct rig_gpus_options options = rig_space_options();
+    assert_int_equal(rig_gpus_create(s->machine, &options, &s->gpus, &err), RIG_OK);
+    for (int i = 0; i < 3; i++) {
+        struct rig_device *dev;
+        struct rig_memory *m;
+        assert_int_equal(rig_device_take(s->machine, rig_gpu_names[i], &dev, &err), RIG_OK);
+        assert_int_equal(rig_memory_create(s->gpus, dev, NULL, &m, &err), RIG_OK);
+        assert_int_equal(rig_device_set_master(dev, true, &err), RIG_OK);
+    }
+}
+
+static void close_session(struct session *s)
+{
+    rig_gpus_free(s->gpus);
+    assert_int_equal(rig_machine_close(s->machine, NULL), RIG_OK);
+    DIR *dir = opendir(s->directory);
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
+        unlinkat(dirfd(dir), e->d_name, 0);
+    closedir(dir);
+    rmdir(s->directory);
+    rig_topology_free(s->t);
+}
+
+static json_t *save(struct session *s)
+{
+    json_t *state;
+    assert_int_equal(gpus_save(s->gpus, &state, NULL), RIG_OK);
+    return state;
+}
+
+/* Ends the process's part and takes it up again. */
+static void next_process(struct session *s)
+{
+    struct rig_error err = {.status = RIG_OK};
+    json_t *memories = save(s), *machine, *again;
+    assert_int_equal(machine_save(s->machine, &machine, NULL), RIG_OK);
+    rig_gpus_free(s->gpus);
+    machine_detach(s->machine);
+    if (twin_reopen(s->t, s->directory, machine, &s->machine, &err) != RIG_OK ||
+        gpus_restore(s->machine, memories, &s->gpus, &err) != RIG_OK)
+        fail_msg("%s: %s", err.what, err.why);
+    again = save(s);
+    if (!json_equal(memories, again))
+        fail_msg("%s\n%s", json_dumps(memories, JSON_INDENT(1)), json_dumps(again, JSON_INDENT(1)));
+    json_decref(memories);
+    json_decref(machine);
+    json_decref(again);
+}
+
+static struct rig_memory *memory_at(struct session *s, int gpu)
+{
+    return gpus_memory_of(s->gpus, function_at(s->t, rig_gpu_names[gpu] + 5));
+}
+
+static struct rig_region region_at(struct session *s, uint64_t id)
+{
+    struct rig_region region = {.memory = NULL};
+    if (!gpus_region_named(s->gpus, id, &region))
+        fail_msg("no region %d", (int)id);
+    return region;
+}
+
+/* A number of requests, random by the seed; the ids of the regions that are out in `out`. */
+struct play {
+    uint64_t seed, out[256];
+    size_t count;
+};
+
+static uint64_t draw(struct play *p, uint64_t below)
+{
+    p->seed = p->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (p->seed >> 33) % below;
+}
+
+static void step(struct session *s, struct play *p)
+{
+    struct rig_error err = {.status = RIG_OK};
+    struct rig_region region = {.memory = NULL};
+    struct rig_memory *m = memory_at(s, (int)draw(p, 3));
+    enum rig_status status = RIG_OK;
+    uint64_t what = draw(p, 8), pick = p->count ? p->out[draw(p, p->count)] : 0;
+    bool made = true;
+    if (what < 3 || p->count == 0) {
+        uint64_t bytes = draw(p, 4) ? KIB(4) << draw(p, 6) : MIB(8);
+        status =
+            rig_memory_alloc(m, (enum rig_kind)draw(p, 3), bytes, draw(p, 2) == 0, &region, &err);
+    } else if (what < 5) {
+        status = rig_memory_map_peer(m, region_at(s, pick), &region, &err);
+    } else if (what < 6) {
+        twin_set_flush(s->machine, m->function, draw(p, 4) ? TWIN_FLUSH_OK : TWIN_FLUSH_NEVER);
+        made = false;
+    } else {
+        struct rig_region old = region_at(s, pick);
+        status = rig_memory_free(old.memory, old, &err);
+        made = false;
+        for (size_t i = 0; i < p->count; i++)
+            if (p->out[i] == pick)
+                p->out[i] = p->out[--p->count];
+    }
+    if (status != RIG_OK && status != RIG_NO_ROOM && status != RIG_INVALID)
+        fail_msg("%s: %s: %s", rig_status_name(status), err.what, err.why);
+    if (made && status == RIG_OK && p->count < 255)
+        p->out[p->count++] = region.id;
+}
+
+static void what_is_restored_goes_on_with_the_same_addresses_and_ids(void **state)
+{
+    (void)state;
+    enum { STEPS = 60 };
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct session s;
+        struct play in_one = {.seed = seed}, in_many = {.seed = seed};
+        json_t *states[STEPS];
+        open_session(&s);
+        for (int i = 0; i < STEPS; i++) {
+            step(&s, &in_one);
+            states[i] = save(&s);
+        }
+        close_session(&s);
+        open_session(&s);
+        for (int i = 0; i < STEPS; i++) {
+            step(&s, &in_many);
+            next_process(&s);
+            json_t *now = save(&s);
+            if (!json_equal(states[i], now))
+                fail_msg("seed %d step %d\n%s\n%s", (int)seed, i,
+                         json_dumps(states[i], JSON_INDENT(1)), json_dumps(now, JSON_INDENT(1)));
+            json_decref(now);
+            json_decref(states[i]);
+        }
+        close_session(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_restored_goes_on_with_the_same_addresses_and_ids),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
