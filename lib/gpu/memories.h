@@ -173,6 +173,10 @@ enum rig_life gpu_memory_life(const struct rig_memory *m);
 /* gpu_memory_name writes its function's name into text and returns text. */
 char *gpu_memory_name(const struct rig_memory *m, char text[RIG_BDF_MAX]);
 
+/* gpu_memory_blame names m's function in an error that names nothing, and returns status. */
+enum rig_status gpu_memory_blame(const struct rig_memory *m, enum rig_status status,
+                                 struct rig_error *err);
+
 /* ---- spaces (gpus.c) */
 
 /* gpus_space makes *out_space the space of a format's vendor, made now if it is the first time. */

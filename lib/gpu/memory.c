@@ -2,6 +2,7 @@
    give-back end. */
 #include "gpu/memories.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct rig_memory *gpu_memory_new(struct rig_gpus *g, struct rig_device *dev, int function)
@@ -59,6 +60,15 @@ char *gpu_memory_name(const struct rig_memory *m, char text[RIG_BDF_MAX])
 {
     return rig_bdf_format(rig_topology_function(m->gpus->machine->topology, m->function)->bdf,
                           text);
+}
+
+enum rig_status gpu_memory_blame(const struct rig_memory *m, enum rig_status status,
+                                 struct rig_error *err)
+{
+    char name[RIG_BDF_MAX];
+    if (err && status != RIG_OK && err->what[0] == '\0')
+        snprintf(err->what, sizeof err->what, "%s", gpu_memory_name(m, name));
+    return status;
 }
 
 /* ---- the page table's operations */

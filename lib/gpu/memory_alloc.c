@@ -77,7 +77,7 @@ static enum rig_status finish(struct mapping *p, enum rig_status status, const s
     else
         status = mapping_fail(p, status, err);
     request_end(m);
-    return status;
+    return gpu_memory_blame(m, status, err);
 }
 
 /* Begins a request that makes a mapping. */

@@ -317,5 +317,5 @@ enum rig_status rig_memory_map_peer(struct rig_memory *m, struct rig_region regi
     if (status == RIG_OK)
         status = o.owner == m ? map_own(m, &o, out_region, err) : map_other(m, &o, out_region, err);
     request_end(m);
-    return status;
+    return gpu_memory_blame(m, status, err);
 }

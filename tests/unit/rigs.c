@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -148,4 +149,71 @@ void rig_invalid(struct rig *r, enum rig_status status, const char *text)
     assert_int_equal(r->err.status, RIG_INVALID);
     says(r, text);
     rig_error_clear(&r->err);
+}
+
+struct rig_region_info rig_info(struct rig_region region)
+{
+    struct rig_region_info info;
+    struct rig_error err = {.status = RIG_OK};
+    if (rig_region_info(region, &info, &err) != RIG_OK)
+        fail_msg("%s", err.why);
+    return info;
+}
+
+bool rig_kept(struct rig_region region, const char *text)
+{
+    struct rig_region_info info;
+    return rig_region_info(region, &info, NULL) == RIG_OK && !info.out &&
+           strstr(info.kept, text) != NULL;
+}
+
+uint64_t rig_page_of(struct rig_region region, uint64_t offset)
+{
+    struct rig_pages pages;
+    assert_int_equal(rig_region_pages(region, &pages, NULL), RIG_OK);
+    size_t i = 0;
+    while (i < pages.count && offset >= pages.ranges[i].bytes)
+        offset -= pages.ranges[i++].bytes;
+    assert_true(i < pages.count);
+    uint64_t address = pages.ranges[i].address + offset;
+    rig_pages_free(&pages);
+    return address;
+}
+
+int rig_number(const struct rig *r, const char *function)
+{
+    int i = rig_topology_find(r->machine->topology, function);
+    assert_true(i >= 0);
+    return i;
+}
+
+static int set_up(void **state, const char *text, int count)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    rig_open(r, text, count);
+    *state = r;
+    return 0;
+}
+
+int rig_setup(void **state)
+{
+    return set_up(state, NULL, 2);
+}
+
+int rig_setup3(void **state)
+{
+    return set_up(state, NULL, 3);
+}
+
+int rig_setup_iommu(void **state)
+{
+    return set_up(state, RIG_SWITCH RIG_GPUS_IOMMU, 2);
+}
+
+int rig_teardown(void **state)
+{
+    rig_close(*state);
+    free(*state);
+    return 0;
 }

@@ -26,6 +26,11 @@
     "05:00.0 ep gpu=64/64\n"                                                                       \
     "08:00.0 ep gpu=64/64\n"
 
+/* The same GPUs behind an IOMMU that translates. */
+#define RIG_GPUS_IOMMU                                                                             \
+    "03:00.0 ep gpu=64/64 iommu=translate\n"                                                       \
+    "04:00.0 ep gpu=64/64 iommu=translate\n"
+
 #define NIC "0000:06:00.0"
 
 extern const char *const rig_gpu_names[4]; /* "0000:03:00.0", ... */
@@ -66,6 +71,30 @@ void rig_free(struct rig *r, struct rig_region region);
 bool rig_reads(struct rig *r, int gpu, rig_gpu_address at, uint8_t value);
 bool rig_faults(struct rig *r, int gpu, rig_gpu_address at);
 void rig_gpu_write(struct rig *r, int gpu, rig_gpu_address at, uint8_t value);
+
+/* rig_info is the region's, which must be out or kept; rig_kept is true iff it is kept, with that
+   text in its reason. */
+struct rig_region_info rig_info(struct rig_region region);
+bool rig_kept(struct rig_region region, const char *text);
+
+/* rig_page_of is where the region's byte at `offset` is, in its pages' terms. */
+uint64_t rig_page_of(struct rig_region region, uint64_t offset);
+
+/* rig_number is the function's number. */
+int rig_number(const struct rig *r, const char *function);
+
+/* rig_setup opens two GPUs of the default machine for a test (rig_setup3: three, rig_setup_iommu:
+   two behind an IOMMU); rig_teardown closes them. */
+int rig_setup(void **state);
+int rig_setup3(void **state);
+int rig_setup_iommu(void **state);
+int rig_teardown(void **state);
+#define RIG_TEST(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+#define RIG_TEST3(f) cmocka_unit_test_setup_teardown(f, rig_setup3, rig_teardown)
+#define RIG_TEST_IOMMU(f) cmocka_unit_test_setup_teardown(f, rig_setup_iommu, rig_teardown)
+
+#define KIB(n) ((uint64_t)(n) << 10)
+#define MIB(n) ((uint64_t)(n) << 20)
 
 /* What is held, as numbers to compare before and after. */
 struct rig_held {
