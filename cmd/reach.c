@@ -124,6 +124,12 @@ struct visit {
     void (*each)(struct visit *visit, const json_t *pair);
 };
 
+/* Remedies are tried for so many pairs; of more, ask one by one. */
+static bool few_pairs(const struct reach_question *q)
+{
+    return (long)q->from_count * q->to_count <= 512;
+}
+
 static enum rig_status visit_pair(struct visit *v, int from, int to)
 {
     const struct reach_question *q = v->q;
@@ -136,10 +142,10 @@ static enum rig_status visit_pair(struct visit *v, int from, int to)
             return RIG_OK;
     }
     struct reply scratch = {0};
-    json_t *pair = reach_pair_json(&scratch, q->t, q->rules, from, to, v->err);
+    json_t *pair = reach_pair_json(&scratch, q->t, q->rules, from, to, few_pairs(q), v->err);
     if (pair && v->then) {
-        json_t *before =
-            reach_pair_json(&scratch, q->before, q->rules_before, from_before, to_before, v->err);
+        json_t *before = reach_pair_json(&scratch, q->before, q->rules_before, from_before,
+                                         to_before, false, v->err);
         put(&scratch, pair, "before", before);
     }
     if (pair && !scratch.no_memory && v->err->status == RIG_OK)
@@ -182,7 +188,18 @@ static enum rig_status reach_json(struct view *view, void *held, struct rig_erro
     struct visit v = {.view = view, .q = held, .err = err, .each = each_json};
     out_text(view->out, "{\"pairs\":[");
     enum rig_status status = visit_pairs(&v);
-    out_format(view->out, "],\"rules\":\"%s\"}", rig_rules_name(v.q->rules));
+    out_format(view->out, "],\"rules\":\"%s\",\"targets\":[", rig_rules_name(v.q->rules));
+    int printed = 0;
+    for (int k = 0; status == RIG_OK && k < v.q->to_count; k++) {
+        if (!rig_topology_function(v.q->t, v.q->to[k])->gpu)
+            continue;
+        struct reply scratch = {0};
+        json_t *target = reach_target_json(&scratch, v.q->t, v.q->to[k]);
+        out_text(view->out, printed++ ? "," : "");
+        print_json_value(view, target);
+        json_decref(target);
+    }
+    out_text(view->out, "]}");
     return status;
 }
 

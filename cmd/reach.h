@@ -17,9 +17,26 @@ struct reach_question {
     bool why;
 };
 
-/* reach_pair_json is the answer for one pair as documents have it, or NULL with *err set. */
+/* reach_pair_json is the answer for one pair as documents have it, or NULL with *err set. Remedies,
+   which take time, are sought with `remedy` alone. */
 json_t *reach_pair_json(struct reply *reply, const struct rig_topology *t,
-                        const struct rig_rules *rules, int from, int to, struct rig_error *err);
+                        const struct rig_rules *rules, int from, int to, bool remedy,
+                        struct rig_error *err);
+
+/* reach_remedy_json puts "hint" and "remedy" into the pair: what would change its answer, each step
+ * proved. */
+enum rig_status reach_remedy_json(struct reply *reply, const struct rig_topology *t,
+                                  const struct rig_rules *rules, int from, int to, json_t *pair,
+                                  struct rig_error *err);
+
+/* reach_remedy_text prints a pair's "remedy", nothing where it is empty. */
+void reach_remedy_text(struct view *view, const json_t *remedy, const char *indent);
+
+/* reach_target_json is how much of GPU i's memory its BAR shows. */
+json_t *reach_target_json(struct reply *reply, const struct rig_topology *t, int i);
+
+/* reach_targets_text prints the question's GPUs whose memory their BAR does not show whole. */
+void reach_targets_text(struct view *view, const struct reach_question *q);
 
 /* reach_pair_text prints a pair that reach_pair_json made. rules_from: why this rule set. */
 void reach_pair_text(struct view *view, const struct reach_question *q, const json_t *pair,

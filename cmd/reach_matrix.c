@@ -314,6 +314,7 @@ enum rig_status reach_matrix_text(struct view *view, const struct reach_question
         print_legend(&m);
         reach_rules_text(view, q);
         print_names(&m);
+        reach_targets_text(view, q);
         status = reach_reasons_text(view, q, m.table, err);
     }
     rig_reach_table_free(m.table);

@@ -190,19 +190,27 @@ static json_t *reach_json_tree(struct reply *reply, const struct rig_topology *t
         *reach->possibilities ? text_json(reach->possibilities) : json_null());
     put(reply, o, "assumed", notes_json(reply, reach->assumed, reach->assumed_count, true));
     put(reply, o, "unknown", notes_json(reply, reach->unknown, reach->unknown_count, false));
-    put(reply, o, "hint", json_null());
     return o;
 }
 
 json_t *reach_pair_json(struct reply *reply, const struct rig_topology *t,
-                        const struct rig_rules *rules, int from, int to, struct rig_error *err)
+                        const struct rig_rules *rules, int from, int to, bool remedy,
+                        struct rig_error *err)
 {
     struct rig_reach reach;
     if (rig_reach_pair(t, rules, from, to, &reach, err) != RIG_OK)
         return NULL;
     json_t *pair = reach_json_tree(reply, t, &reach);
     rig_reach_free(&reach);
-    return pair;
+    if (!remedy) {
+        put(reply, pair, "hint", json_null());
+        put(reply, pair, "remedy", json_array());
+        return pair;
+    }
+    if (reach_remedy_json(reply, t, rules, from, to, pair, err) == RIG_OK)
+        return pair;
+    json_decref(pair);
+    return NULL;
 }
 
 /* ---- text */
@@ -399,12 +407,7 @@ void reach_pair_text(struct view *view, const struct reach_question *q, const js
     const json_t *p2pdma = json_object_get(pair, "p2pdma");
     first_line(view, q, pair);
     closed_gate(view, pair);
-    const char *hint = member_text(pair, "hint");
-    if (*hint) {
-        out_text(view->out, "  hint: ");
-        out_escaped(view->out, hint);
-        out_text(view->out, "\n");
-    }
+    reach_remedy_text(view, json_object_get(pair, "remedy"), "  ");
     maps_text(view, q, pair);
     verdict_text(view, q, p2pdma);
     path_text(view, pair);

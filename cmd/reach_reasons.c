@@ -197,6 +197,104 @@ static void print_reason(struct view *view, const struct reasons *r, const struc
     out_text(o, "\n");
 }
 
+/* How many of the question's pairs have the answer, by a table of t. -1 when memory ran out. */
+static long count_answers(const struct reach_question *q, const struct rig_topology *t,
+                          enum rig_answer answer)
+{
+    struct rig_reach_table *table = NULL;
+    uint8_t *cell = calloc((size_t)q->to_count + 1, 1);
+    struct rig_error err = {.status = RIG_OK};
+    long n = -1;
+    if (cell && rig_reach_table_make(t, q->rules, &table, &err) == RIG_OK) {
+        n = 0;
+        for (int i = 0; i < q->from_count; i++) {
+            rig_reach_table_row(table, q->from[i], q->to, q->to_count, cell, NULL);
+            for (int k = 0; k < q->to_count; k++)
+                n += q->from[i] != q->to[k] && RIG_CELL_ANSWER(cell[k]) == answer;
+        }
+    }
+    rig_reach_table_free(table);
+    free(cell);
+    return n;
+}
+
+static struct rig_topology *without_redirects(const struct reasons *r, const struct reason *reason)
+{
+    struct rig_topology *t = NULL;
+    struct rig_error err = {.status = RIG_OK};
+    if (rig_topology_copy(r->q->t, &t, &err) != RIG_OK)
+        return NULL;
+    for (int i = 0; i < reason->ports; i++) {
+        char text[RIG_BDF_MAX];
+        const struct rig_function *f = rig_topology_function(t, reason->port[i]);
+        uint16_t word = (uint16_t)(f->acs_control.value & ~(uint64_t)RIG_ACS_REDIRECTS);
+        if (rig_topology_set_acs(t, rig_bdf_format(f->bdf, text), word, "a remedy", &err) !=
+            RIG_OK) {
+            rig_topology_free(t);
+            return NULL;
+        }
+    }
+    return t;
+}
+
+/* All ports of the reason cleared at once, tried on a copy: how many pairs that changes. */
+static void print_ports_remedy(struct view *view, const struct reasons *r,
+                               const struct reason *reason)
+{
+    struct rig_topology *t = without_redirects(r, reason);
+    long no = t ? count_answers(r->q, r->q->t, RIG_ANSWER_NO) : -1;
+    long no_then = t ? count_answers(r->q, t, RIG_ANSWER_NO) : -1;
+    long yes = t ? count_answers(r->q, r->q->t, RIG_ANSWER_YES) : -1;
+    long yes_then = t ? count_answers(r->q, t, RIG_ANSWER_YES) : -1;
+    rig_topology_free(t);
+    if (no < 0 || no_then < 0 || yes < 0 || yes_then < 0 || no_then >= no)
+        return;
+    struct out *o = view->out;
+    char text[RIG_BDF_MAX];
+    out_text(o, "    hint: boot with pci=disable_acs_redir=");
+    for (int i = 0; i < reason->ports; i++)
+        out_format(o, "%s%s", i ? ";" : "",
+                   rig_bdf_format(rig_topology_function(r->q->t, reason->port[i])->bdf, text));
+    out_format(o,
+               ", or setpci -s FUNCTION ECAP_ACS+6.w=0:2c for each: %ld more yes, %ld fewer no\n",
+               yes_then - yes, no - no_then);
+    out_text(o, "    mind: isolation between IOMMU groups is lost, and groups stay until reboot\n");
+}
+
+/* What a setting would change of the reason's first pair. Moving cards is advice for a pair that
+ * somebody asks about. */
+static void print_remedy(struct view *view, const struct reasons *r, const struct reason *reason)
+{
+    struct rig_remedy steps[RIG_REMEDY_STEPS];
+    struct rig_error err = {.status = RIG_OK};
+    int count = 0;
+    if (!r->counted || reason->answer != RIG_ANSWER_NO)
+        return;
+    if (reason->ports > 0) {
+        print_ports_remedy(view, r, reason);
+        return;
+    }
+    if (rig_reach_remedy(r->q->t, r->q->rules, reason->from, reason->to, steps, &count, &err) !=
+            RIG_OK ||
+        count == 0)
+        return;
+    for (int i = 0; i < count; i++)
+        if (steps[i].kind == RIG_REMEDY_MOVE)
+            return;
+    struct out *o = view->out;
+    for (int i = 0; i < count; i++) {
+        out_format(o, "    %s: ", i ? "then" : "hint");
+        out_escaped(o, steps[i].text);
+        if (*steps[i].parameter)
+            out_format(o, " (%s)", steps[i].parameter);
+        out_text(o, "\n");
+    }
+    char from[RIG_BDF_MAX], to[RIG_BDF_MAX];
+    out_format(o, "    leads to %s; rigmem reach %s %s tells how\n",
+               answer_word(steps[count - 1].answer), function_label(r->q->t, reason->from, from),
+               function_label(r->q->t, reason->to, to));
+}
+
 static void print_reasons(struct view *view, const struct reasons *r, enum rig_answer answer,
                           const char *title)
 {
@@ -208,6 +306,7 @@ static void print_reasons(struct view *view, const struct reasons *r, enum rig_a
             out_format(view->out, "\n%s\n", title);
         any = true;
         print_reason(view, r, &r->reason[i]);
+        print_remedy(view, r, &r->reason[i]);
     }
 }
 

@@ -143,7 +143,54 @@ ask() {
     done
     grep -Eq '^    closed +acs-redirect ' out
     grep -Eq '^    open +bar-small ' out
-    [ "$("$RIGMEM" -m "$server" reach gpu2 gpu3 | grep -c '^    ')" -eq 0 ]
+    [ "$("$RIGMEM" -m "$server" reach gpu2 gpu3 | grep -c '^  gates$')" -eq 0 ]
+}
+
+@test "a redirect's remedy is the setpci line of each port, one kernel parameter, and what they lead to" {
+    run "$RIGMEM" -m "$server" reach gpu4 gpu5
+    [ "$status" -eq 1 ]
+    [[ $output == *"setpci -s 0000:82:09.0 ECAP_ACS+6.w=0:2c"* ]]
+    [[ $output == *"setpci -s 0000:82:08.0 ECAP_ACS+6.w=0:2c"* ]]
+    [[ $output == *"kernel parameter: pci=disable_acs_redir=0000:82:09.0;0000:82:08.0"* ]]
+    [[ $output == *"isolation between the IOMMU groups below is lost"* ]]
+    [[ $output == *"leads to yes, BUS_ADDR"* ]]
+    [[ $output != *noacs* ]]
+    ask -m "$server" reach gpu4 gpu5
+    [ "$(pair '[(s["kind"], s["answer"], s["verdict"], len(s["commands"])) for s in p["remedy"]]')" = "[('acs', 'yes', 'BUS_ADDR', 2)]" ]
+    [[ $(pair 'p["hint"]') == *"pci=disable_acs_redir=0000:82:09.0;0000:82:08.0"*"then yes, BUS_ADDR"* ]]
+    # and it is true: with these words the pair is reached
+    run "$RIGMEM" -m "$server" reach gpu4 gpu5 --assume acs=82:09.0:0011 --assume acs=82:08.0:0011
+    [ "$status" -eq 0 ]
+}
+
+@test "below the matrix one parameter clears all ports of a switch, and says how many pairs that changes" {
+    "$RIGMEM" -m "$server" reach >out
+    grep -F 'hint: boot with pci=disable_acs_redir=0000:82:09.0;0000:82:08.0;0000:82:0a.0;0000:82:0b.0,' out | grep -q ': 6 more yes, 6 fewer no$'
+}
+
+@test "where no setting helps a card is moved, and the answer there is told" {
+    run "$RIGMEM" -m "$server" reach gpu2 gpu5
+    [[ $output == *"hint: move the card of gpu"* ]]
+    [[ $output == *"leads to yes, BUS_ADDR"* ]]
+    ask -m "$server" reach gpu2 gpu5
+    [ "$(pair 'p["remedy"][0]["kind"], p["remedy"][-1]["answer"]')" = "('move', 'yes')" ]
+}
+
+@test "a small BAR is told of its GPU, also where no client is asked about" {
+    "$RIGMEM" -m "$server" --assume bar=gpu3:256MiB reach gpu3 >out
+    "$RIGMEM" -m "$server" --assume bar=gpu3:256MiB reach >out
+    grep -A1 '^memory that nobody reaches' out | grep -Fq 'gpu3: BAR 1 is 256 MiB of 16 GiB'
+    ask -m "$server" --assume bar=gpu3:256MiB reach
+    [ "$(json '[(t["bar_bytes"], t["memory"]) for t in d["result"]["targets"] if t["covers"] is False]' <out)" = "[(268435456, 17179869184)]" ]
+}
+
+@test "nothing is advised where nothing helps" {
+    # the BAR cannot be resized, and no slot changes that
+    ask -m "$server" --assume bar=gpu1:256MiB reach gpu0 gpu1
+    [ "$(pair 'p["remedy"], p["hint"]')" = "([], None)" ]
+    # and where all is well
+    ask -m "$server" reach gpu0 gpu1
+    [ "$(pair 'p["remedy"], p["hint"]')" = "([], None)" ]
 }
 
 @test "--why below a matrix shows each pair's gates" {
@@ -311,8 +358,8 @@ nvme1 (0000:0c:00.0) -> gpu2 (0000:09:00.0): no NOT_SUPPORTED (acs-redirect) => 
 @test "JSON pairs have exactly the documented members, and stay the same from run to run" {
     ask -m "$server" reach
     cp out first
-    [ "$(json 'sorted(d["result"])' <out)" = "['pairs', 'rules']" ]
-    [ "$(pair 'all(k in p for k in ("from","to","answer","gate","gates","p2pdma","path","hint"))')" = True ]
+    [ "$(json 'sorted(d["result"])' <out)" = "['pairs', 'rules', 'targets']" ]
+    [ "$(pair 'all(k in p for k in ("from","to","answer","gate","gates","p2pdma","path","hint","remedy"))')" = True ]
     [ "$(pair 'all(k in p["p2pdma"] for k in ("verdict","possible","distance","common","redirecting","host_bridges"))')" = True ]
     [ "$(json 'all(sorted(g) == ["decides","gate","open","why"] for p in d["result"]["pairs"] for g in p["gates"])' <out)" = True ]
     [ "$(json 'len(d["result"]["pairs"])' <out)" -eq 120 ]

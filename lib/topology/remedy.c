@@ -306,6 +306,23 @@ static enum rig_status try_move(struct attempt *a, const struct rig_topology *t,
 
 #define MAX_TRIES 48
 
+static bool is_above(const struct rig_topology *t, int i, int above)
+{
+    while (i >= 0 && i != above)
+        i = t->node[i].f.parent;
+    return i == above;
+}
+
+/* Can `card` go under `port`: a free slot, or, where `occupied` ones are tried, one that holds a
+ * single other card. Not the port that either end is below. */
+static bool fits(const struct attempt *a, const struct rig_topology *t, int card, int port,
+                 bool occupied)
+{
+    return card >= 0 && is_port(&t->node[port].f) && has_below(t, port) == occupied &&
+           !is_above(t, a->from, port) && !is_above(t, a->to, port) &&
+           strangers_below(t, port, card) <= 1;
+}
+
 /* A free slot is better than an occupied one, and one that needs no further setting better still;
  * ports are tried in bus order. */
 static enum rig_status move_card(struct attempt *a, const struct rig_topology *t, bool *out_done,
@@ -317,11 +334,7 @@ static enum rig_status move_card(struct attempt *a, const struct rig_topology *t
     for (int occupied = 0; occupied < 2; occupied++) {
         for (size_t k = 0; k < RIG_ARRAY_LENGTH(cards); k++) {
             for (int port = 0; port < t->count && tries < MAX_TRIES; port++) {
-                bool other = cards[k] >= 0 && is_port(&t->node[port].f) &&
-                             t->node[cards[k]].f.parent != port &&
-                             has_below(t, port) == (occupied == 1);
-                int neighbour = cards[1 - k];
-                if (!other || (neighbour >= 0 && t->node[neighbour].f.parent == port))
+                if (!fits(a, t, cards[k], port, occupied == 1))
                     continue;
                 tries++;
                 enum rig_status status = try_move(a, t, cards[k], port, out_done, err);
