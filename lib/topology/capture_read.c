@@ -139,8 +139,9 @@ static bool from_integer(struct reader *r, const char *key, const json_t *j, uin
 static bool from_hex(struct reader *r, const char *key, const char *text, uint64_t *out)
 {
     uint64_t value = 0;
-    size_t digits = strspn(text + (text[0] ? 2 : 0), "0123456789abcdefABCDEF");
-    if (strncmp(text, "0x", 2) != 0 || digits == 0 || text[2 + digits] != '\0')
+    bool prefix = strncmp(text, "0x", 2) == 0;
+    size_t digits = prefix ? strspn(text + 2, "0123456789abcdefABCDEF") : 0;
+    if (digits == 0 || text[2 + digits] != '\0')
         return broken(r, key, "\"%.40s\" is no hex number such as \"0x10de\"", text);
     const char *d = text + 2 + strspn(text + 2, "0");
     if (strlen(d) > 16)
@@ -483,9 +484,10 @@ static bool bdf_from(struct reader *r, const char *key, json_t *j, struct rig_bd
 static bool root_bus_from(const char *text, struct rig_bdf *out)
 {
     char whole[32];
+    if (strncmp(text, "pci", 3) != 0 || !strchr(text, ':') || strchr(text, '.'))
+        return false;
     int n = snprintf(whole, sizeof whole, "%s:00.0", text + 3);
-    return strncmp(text, "pci", 3) == 0 && (size_t)n < sizeof whole && rig_bdf_parse(whole, out) &&
-           strchr(text, ':') != NULL && strchr(text, '.') == NULL;
+    return (size_t)n < sizeof whole && rig_bdf_parse(whole, out);
 }
 
 static bool place_from(struct reader *r, json_t *object, struct node *n)
