@@ -581,7 +581,7 @@ static bool functions_from(struct reader *r, json_t *list)
     json_t *object;
     json_array_foreach(list, i, object)
     {
-        struct rig_bdf bdf;
+        struct rig_bdf bdf = {0};
         struct node *n;
         snprintf(r->path, sizeof r->path, "functions[%zu]", i);
         if (!json_is_object(object))
