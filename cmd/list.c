@@ -85,32 +85,34 @@ static const json_t *find_note(const json_t *object, const char *list, const cha
     return NULL;
 }
 
-/* The memory BAR, or the largest one, in words: "BAR0 256 MiB". */
+/* The memory BAR, else the largest one that is no I/O; NULL when there is none. */
+static const json_t *shown_bar(const json_t *function)
+{
+    const json_t *best = NULL, *bars = json_object_get(function, "bars");
+    const json_t *memory = json_object_get(function, "memory_bar");
+    for (size_t i = 0; i < json_array_size(bars); i++) {
+        const json_t *bar = json_array_get(bars, i);
+        if (json_is_integer(memory) && json_integer_value(memory) == member_number(bar, "bar"))
+            return bar;
+        bool io = json_is_true(json_object_get(bar, "io"));
+        if (!io && (!best || member_number(bar, "bytes") > member_number(best, "bytes")))
+            best = bar;
+    }
+    return best;
+}
+
+/* "0: 256 MiB" */
 static void bar_cell(struct table *table, const json_t *function)
 {
-    const json_t *best = NULL;
-    json_t *bar;
-    size_t i;
-    json_array_foreach(json_object_get(function, "bars"), i, bar)
-    {
-        if (json_is_true(json_object_get(bar, "io")))
-            continue;
-        if (!best || member_number(bar, "bytes") > member_number(best, "bytes"))
-            best = bar;
-        const json_t *memory = json_object_get(function, "memory_bar");
-        if (json_is_integer(memory) && json_integer_value(memory) == member_number(bar, "bar")) {
-            best = bar;
-            break;
-        }
-    }
-    if (!best) {
+    const json_t *bar = shown_bar(function);
+    if (!bar) {
         table_cell(table, find_note(function, "unknown", "bars") ? "?" : "-");
         return;
     }
     char size[RIG_SIZE_MAX] = "?";
-    if (json_is_integer(json_object_get(best, "bytes")))
-        rig_size_format((uint64_t)member_number(best, "bytes"), size);
-    table_format(table, "%lld: %s", member_number(best, "bar"), size);
+    if (json_is_integer(json_object_get(bar, "bytes")))
+        rig_size_format((uint64_t)member_number(bar, "bytes"), size);
+    table_format(table, "%lld: %s", member_number(bar, "bar"), size);
 }
 
 static void memory_cell(struct table *table, const json_t *function)

@@ -178,11 +178,13 @@ void out_escaped(struct out *o, const char *text)
     while (*text) {
         bool plain;
         size_t bytes = text_next(text, &plain);
-        char room[16];
-        if (plain)
+        if (plain) {
             out_bytes(o, text, bytes);
-        else
-            out_bytes(o, room, (size_t)escape(text, bytes, room));
+        } else {
+            char spelled[16] = "";
+            int length = escape(text, bytes, spelled);
+            out_bytes(o, spelled, (size_t)length);
+        }
         text += bytes;
     }
 }
@@ -193,8 +195,8 @@ size_t text_width(const char *text)
     while (*text) {
         bool plain;
         size_t bytes = text_next(text, &plain);
-        char room[16];
-        width += plain ? 1 : (size_t)escape(text, bytes, room);
+        char spelled[16];
+        width += plain ? 1 : (size_t)escape(text, bytes, spelled);
         text += bytes;
     }
     return width;

@@ -5,7 +5,7 @@ setup() {
     : "${RIGMEM:?names the program under test}"
     here=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
     server=$BATS_TEST_DIRNAME/machines/server-8gpu.json
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
     mkdir -p bin
     ln -sf "$RIGMEM" bin/rigmem
     PATH=$PWD/bin:$PATH

@@ -5,7 +5,12 @@ setup() {
     : "${RIGMEM:?names the program under test}"
     machine=$BATS_TEST_DIRNAME/machines/sriov.hex
     unset NO_COLOR
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+# Succeeds iff the command fails: bats does not see the failure of a negated command.
+refute() {
+    if "$@"; then return 1; fi
 }
 
 # The JSON document on standard input, by a Python expression over d.
@@ -124,7 +129,7 @@ see 'rigmem help reach'" ]
 @test "after -- nothing is an option" {
     apart -m "$machine" list -- --json
     [ "$status" -eq 0 ]
-    ! grep -q schema out
+    refute grep -q schema out
 }
 
 @test "JSON is one document with the envelope's keys in order, on success" {
@@ -175,7 +180,7 @@ see 'rigmem help reach'" ]
     apart $'re\033[31mach'
     [ "$status" -eq 2 ]
     grep -qF 're\x1b[31mach' err
-    ! grep -q $'\033' err
+    refute grep -q $'\033' err
 }
 
 @test "a full disk ends with exit 7 and a message" {
@@ -211,13 +216,13 @@ see 'rigmem help reach'" ]
 
 @test "colour only where asked for, and NO_COLOR is beaten by the option" {
     apart -m "$machine" reach
-    ! grep -q $'\033' out
+    refute grep -q $'\033' out
     apart -m "$machine" --color always reach
     grep -q $'\033' out
     NO_COLOR=1 apart -m "$machine" --color always reach
     grep -q $'\033' out
     apart -m "$machine" --color never reach
-    ! grep -q $'\033' out
+    refute grep -q $'\033' out
 }
 
 @test "on a terminal verdicts are coloured, unless NO_COLOR is set" {
@@ -225,7 +230,7 @@ see 'rigmem help reach'" ]
     TERM=xterm script -qec "$RIGMEM -m $machine reach" /dev/null >out </dev/null
     grep -q $'\033' out
     NO_COLOR=1 TERM=xterm script -qec "$RIGMEM -m $machine reach" /dev/null >out </dev/null
-    ! grep -q $'\033' out
+    refute grep -q $'\033' out
 }
 
 @test "help lists every command of the table, and none that is hidden" {
@@ -234,7 +239,7 @@ see 'rigmem help reach'" ]
     for command in list reach topo capture diff completion help version; do
         grep -q "^  $command " out
     done
-    ! grep -q '^  complete ' out
+    refute grep -q '^  complete ' out
 }
 
 @test "help COMMAND, COMMAND -h and -h COMMAND print the same" {

@@ -4,7 +4,7 @@
 setup() {
     : "${RIGMEM:?names the program under test}"
     machines=$BATS_TEST_DIRNAME/machines
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
 }
 
 json() {

@@ -4,7 +4,7 @@
 setup() {
     : "${RIGMEM:?names the program under test}"
     man=$BATS_TEST_DIRNAME/../man
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
     "$RIGMEM" help --json >table
 }
 
@@ -25,7 +25,7 @@ for command in table["commands"]:
         assert "Fl Fl " + option["name"] in page.split(".Sh OPTIONS")[1].split(".Sh")[0], option
         if option["value"]:
             wanted.append(option["value"])
-    got = [w for i, w in enumerate(words) if words[i - 1] == "Ar" and w != "GLOBAL"]
+    got = [w for i, w in enumerate(words) if words[i - 1] in ("Ar", ".Ar") and w != "GLOBAL"]
     assert got == wanted, (command["name"], got, wanted)
     flags = re.findall(r"Fl (?:Fl )?([A-Za-z-]+)", synopsis)
     assert flags == letters, (command["name"], flags, letters)

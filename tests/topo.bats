@@ -4,7 +4,12 @@
 setup() {
     : "${RIGMEM:?names the program under test}"
     machines=$BATS_TEST_DIRNAME/machines
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+# Succeeds iff the command fails: bats does not see the failure of a negated command.
+refute() {
+    if "$@"; then return 1; fi
 }
 
 json() {
@@ -45,7 +50,7 @@ json() {
 
 @test "unknown ACS is ?" {
     "$RIGMEM" -m "$machines/client-intel-unprivileged.txt" topo >out
-    ! grep -q 'ACS 0x' out
+    refute grep -q 'ACS 0x' out
     grep -q '?' out
 }
 
