@@ -141,6 +141,7 @@ struct settings {
 };
 
 struct given {
+    enum option_id id;
     const struct option_row *option;
     const char *value; /* NULL for a switch */
 };

@@ -245,7 +245,7 @@ const struct command_row *command_find(const char *name)
 const struct option_row *command_option(const struct command_row *command, int i)
 {
     int own = command ? command->option_count : 0;
-    if (i < own)
+    if (command && i < own)
         return &command->options[i];
     return i - own < COUNT(global_rows) ? &global_rows[i - own] : NULL;
 }

@@ -136,8 +136,10 @@ static json_t *compare_functions(struct comparison *c, const struct rig_topology
             i < rig_topology_count(a) ? rig_topology_function(a, i) : NULL;
         const struct rig_function *g =
             k < rig_topology_count(b) ? rig_topology_function(b, k) : NULL;
-        int order = !f ? 1 : !g ? -1 : rig_bdf_compare(f->bdf, g->bdf);
-        rig_bdf_format(order <= 0 ? f->bdf : g->bdf, name);
+        int order = f && g ? rig_bdf_compare(f->bdf, g->bdf) : f ? -1 : 1;
+        const struct rig_function *shown = order <= 0 ? f : g;
+        if (shown)
+            rig_bdf_format(shown->bdf, name);
         if (order == 0) {
             json_t *before = function_json(c->reply, a, i), *after = function_json(c->reply, b, k);
             json_t *fields = differences(c, before, after);

@@ -71,7 +71,7 @@ static enum rig_status malformed(struct reply *reply, const struct given *given)
     char what[32], hint[160];
     snprintf(what, sizeof what, "--%s", given->option->name);
     snprintf(hint, sizeof hint, "the form is --%s %s", given->option->name,
-             given->option->id == OPT_ASSUME
+             given->id == OPT_ASSUME
                  ? "acs=FUNCTION:WORD, bar=FUNCTION:SIZE, parent=FUNCTION:PORT or p2pdma=on|off"
                  : given->option->value);
     reply_fail(reply, RIG_INVALID, what, hint, "'%s' does not read", given->value);
@@ -185,7 +185,7 @@ static enum rig_status assume(struct reply *reply, const struct given *given,
 
 static enum rig_status give(struct reply *reply, const struct given *given, struct rig_topology *t)
 {
-    switch (given->option->id) {
+    switch (given->id) {
     case OPT_CPU:
         return give_cpu(reply, given, t);
     case OPT_KERNEL:
@@ -204,8 +204,7 @@ static enum rig_status give(struct reply *reply, const struct given *given, stru
 bool machine_assume(const struct request *request, struct reply *reply, struct rig_topology *t)
 {
     for (int i = 0; i < request->givens; i++)
-        if (request->given[i].option->id == OPT_ASSUME &&
-            assume(reply, &request->given[i], t) != RIG_OK)
+        if (request->given[i].id == OPT_ASSUME && assume(reply, &request->given[i], t) != RIG_OK)
             return false;
     return true;
 }

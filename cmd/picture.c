@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 const char *picture_kind(const char *path)
 {
     static const char *const kinds[] = {"dot", "svg", "png", "pdf"};

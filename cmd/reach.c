@@ -44,6 +44,18 @@ static int select_functions(const struct rig_topology *t, bool all, bool target,
     return count;
 }
 
+/* The one function that was named stands for the list. */
+static bool name_function(struct reply *reply, const struct reach_question *q, const char *name,
+                          int *list, int *count)
+{
+    int function = machine_function(reply, q->t, name);
+    if (function < 0)
+        return false;
+    list[0] = function;
+    *count = 1;
+    return true;
+}
+
 static bool select_pairs(const struct request *request, struct reply *reply,
                          struct reach_question *q)
 {
@@ -59,16 +71,11 @@ static bool select_pairs(const struct request *request, struct reply *reply,
     q->to_count = select_functions(q->t, all, true, q->to);
     q->row = request->arguments == 1;
     q->pair = request->arguments == 2;
-    int *list[] = {q->from, q->to};
-    int *number[] = {&q->from_count, &q->to_count};
-    for (int i = 0; i < request->arguments; i++) {
-        int function = machine_function(reply, q->t, request->argument[i]);
-        if (function < 0)
-            return false;
-        list[i][0] = function;
-        *number[i] = 1;
-    }
-    return true;
+    if (request->arguments > 0 &&
+        !name_function(reply, q, request->argument[0], q->from, &q->from_count))
+        return false;
+    return request->arguments < 2 ||
+           name_function(reply, q, request->argument[1], q->to, &q->to_count);
 }
 
 /* The machines before and after --assume, where the question is what it changes. */

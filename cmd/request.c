@@ -84,11 +84,21 @@ static enum rig_status fail_option(struct reader *r, const char *word, const cha
 /* A choice list "a|b|c" has the word? */
 static bool has_choice(const char *choices, const char *word)
 {
-    size_t length = strlen(word);
-    for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
-        if (strncmp(p, word, length) == 0 && (p[length] == '|' || p[length] == '\0'))
-            return length > 0;
+    size_t length = word ? strlen(word) : 0;
+    while (choices && length > 0) {
+        if (strncmp(choices, word, length) == 0 && strchr("|", choices[length]))
+            return true;
+        const char *bar = strchr(choices, '|');
+        choices = bar ? bar + 1 : NULL;
+    }
     return false;
+}
+
+static enum color_mode color_mode(const char *value)
+{
+    if (value && strcmp(value, "always") == 0)
+        return COLOR_ALWAYS;
+    return value && strcmp(value, "never") == 0 ? COLOR_NEVER : COLOR_AUTO;
 }
 
 static void apply_setting(struct settings *s, const struct option_row *row, const char *value)
@@ -107,9 +117,7 @@ static void apply_setting(struct settings *s, const struct option_row *row, cons
         s->verbose = true;
         break;
     case OPT_COLOR:
-        s->color = strcmp(value, "always") == 0  ? COLOR_ALWAYS
-                   : strcmp(value, "never") == 0 ? COLOR_NEVER
-                                                 : COLOR_AUTO;
+        s->color = color_mode(value);
         break;
     default:
         break;
@@ -136,7 +144,8 @@ static enum rig_status take_option(struct reader *r, const struct option_row *ro
     if (value && row->completer == COMPLETE_CHOICE && !has_choice(row->choices, value))
         return fail(r->err, name, NULL, "'%s' is none of %s", value, row->choices);
     struct request *request = r->request;
-    request->given[request->givens++] = (struct given){.option = row, .value = value};
+    request->given[request->givens++] =
+        (struct given){.id = row->id, .option = row, .value = value};
     apply_setting(&request->settings, row, value);
     return RIG_OK;
 }
@@ -263,7 +272,7 @@ void request_free(struct request *request)
 bool request_has(const struct request *request, enum option_id id)
 {
     for (int i = 0; i < request->givens; i++)
-        if (request->given[i].option->id == id)
+        if (request->given[i].id == id)
             return true;
     return false;
 }
@@ -271,7 +280,7 @@ bool request_has(const struct request *request, enum option_id id)
 const char *request_value(const struct request *request, enum option_id id)
 {
     for (int i = request->givens - 1; i >= 0; i--)
-        if (request->given[i].option->id == id)
+        if (request->given[i].id == id)
             return request->given[i].value;
     return NULL;
 }
