@@ -515,8 +515,7 @@ static void a_page_table_without_room_is_no_room(void **state)
             count++;
     struct rig_held before = rig_held(r);
     assert_int_equal(before.pool_free[0], 0);
-    enum rig_status status =
-        rig_memory_alloc(r->m[0], RIG_KIND_HOST, MIB(3), false, &h, NULL);
+    enum rig_status status = rig_memory_alloc(r->m[0], RIG_KIND_HOST, MIB(3), false, &h, NULL);
     assert_int_equal(status, RIG_NO_ROOM);
     rig_same(before, rig_held(r));
     rig_free(r, g[0]);
