@@ -666,7 +666,8 @@ const char *rig_life_name(enum rig_life life);
    pages of 4 KiB. t is copied. Its memory lies in sparse files of `directory`, which exists, or in
    this process's memory where that is NULL; they hold zeros at first. The same calls give the same
    answers, in any process. Close it with rig_machine_close.
-   RIG_REFUSED: the directory or a file of it cannot be used. RIG_FAILED: memory ran out, I/O. */
+   RIG_REFUSED: the directory or a file of it cannot be used, or the facts give system memory that
+   no twin can have. RIG_FAILED: memory ran out, I/O. */
 enum rig_status rig_twin_open(const struct rig_topology *t, const char *directory,
                               struct rig_machine **out_machine, struct rig_error *err);
 
@@ -698,13 +699,15 @@ enum rig_status rig_device_set_master(struct rig_device *dev, bool on, struct ri
    bus or the give-back was cut short; what is left is left to the next release. */
 enum rig_status rig_device_release(struct rig_device *dev, struct rig_error *err);
 
+/* rig_device_life is where the function is in its life. */
 enum rig_life rig_device_life(const struct rig_device *dev);
 
-/* rig_twin_dma has function `function` of a twin, taken or not, read `bytes` bytes at bus address
-   `at` into data, or write them from it, hop by hop through the fabric. RIG_REFUSED: the fabric
-   does not carry it; err->what is the function or host bridge where it ended and err->why the
-   reason; what was read there is all ones, what was written before it stays. RIG_INVALID: m is no
-   twin or has no such function. RIG_FAILED: the function or the machine is gone, I/O. */
+/* rig_twin_read and rig_twin_write have function `function` of a twin, taken or not, read `bytes`
+   bytes at bus address `at` into data, or write them from it, hop by hop through the fabric.
+   RIG_REFUSED: the fabric does not carry it; err->what is the function or host bridge where it
+   ended and err->why the reason; what was read there is all ones, what was written before it stays.
+   RIG_INVALID: m is no twin or has no such function. RIG_FAILED: the function or the machine is
+   gone, I/O. */
 enum rig_status rig_twin_read(struct rig_machine *m, const char *function, rig_bus_address at,
                               void *out_data, size_t bytes, struct rig_error *err);
 enum rig_status rig_twin_write(struct rig_machine *m, const char *function, rig_bus_address at,

@@ -19,8 +19,8 @@
      each later device_free or device_unpin gives back that one thing, once mastering is off.
 
    What a function holds is a struct device_hold: made by device_alloc or device_pin, ended by
-   device_free or device_unpin, which every maker calls once, also after the give-back (it then only
-   frees the struct), or by device_abandon.
+   device_free or device_unpin, which a maker calls once at most, also after the give-back (it then
+   only frees the struct), or by device_abandon. The machine's end frees what is left.
 
    Locks: one mutex a machine, held for no call of a back end nor of a callback. The lives and
    counts below may be asked from any thread; the rest of one device's calls are its owner's, one at
@@ -144,7 +144,7 @@ enum rig_status device_unmap(struct rig_device *dev, struct rig_view *view, stru
 struct device_hold {
     struct rig_grant grant;
     struct rig_device *device;
-    struct device_hold *next, *previous; /* the device's list while held */
+    struct device_hold *next, *previous; /* the device's lists */
     uint64_t id;                         /* unique in the machine, in the order they were made */
     bool pinned;                         /* a pin; else an allocation */
     bool placed;                         /* an allocation where it was asked for */

@@ -42,6 +42,7 @@ struct rig_device {
     struct keeper *keeper;
     size_t keepers;
     struct device_hold *holds; /* newest first */
+    struct device_hold *left;  /* given back, and still their makers' to let go of */
     struct device_view *views;
     struct give_back_call *call;
     size_t calls;

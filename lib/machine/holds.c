@@ -41,6 +41,25 @@ struct device_hold *hold_new(struct rig_device *dev, bool pinned)
     return hold;
 }
 
+static void link_hold(struct device_hold **list, struct device_hold *hold)
+{
+    hold->previous = NULL;
+    hold->next = *list;
+    if (*list)
+        (*list)->previous = hold;
+    *list = hold;
+}
+
+static void unlink_hold(struct device_hold **list, struct device_hold *hold)
+{
+    if (hold->previous)
+        hold->previous->next = hold->next;
+    else
+        *list = hold->next;
+    if (hold->next)
+        hold->next->previous = hold->previous;
+}
+
 bool hold_enter(struct device_hold *hold)
 {
     struct rig_device *dev = hold->device;
@@ -54,24 +73,15 @@ bool hold_enter(struct device_hold *hold)
     hold->held = true;
     if (hold->id == 0)
         hold->id = ++all->last_hold;
-    hold->previous = NULL;
-    hold->next = dev->holds;
-    if (dev->holds)
-        dev->holds->previous = hold;
-    dev->holds = hold;
+    link_hold(&dev->holds, hold);
     functions_unlock(dev->machine);
     return true;
 }
 
-/* Takes the hold out of the device's list. The machine's lock is held. */
+/* Takes the hold out of what the function holds. The machine's lock is held. */
 static void hold_leave(struct device_hold *hold)
 {
-    if (hold->previous)
-        hold->previous->next = hold->next;
-    else
-        hold->device->holds = hold->next;
-    if (hold->next)
-        hold->next->previous = hold->previous;
+    unlink_hold(&hold->device->holds, hold);
     if (hold->placed)
         tdelete(hold, &hold->device->machine->functions->placed, by_place);
     hold->held = false;
@@ -97,6 +107,7 @@ static void free_hold(struct device_hold *hold)
     struct restored_hold *slot = find_restored(hold->device->machine->functions, hold->id);
     if (slot)
         slot->hold = NULL;
+    unlink_hold(&hold->device->left, hold);
     functions_unlock(hold->device->machine);
     free(hold->grant.ranges);
     free(hold);
@@ -123,6 +134,7 @@ static enum rig_status give_hold_back(struct device_hold *hold, struct rig_error
         return status;
     functions_lock(m);
     hold_leave(hold);
+    link_hold(&hold->device->left, hold);
     bool ours = hold->abandoned || hold->let_go;
     functions_unlock(m);
     if (ours)
@@ -439,6 +451,8 @@ void device_drop(struct rig_device *dev)
         free(hold->grant.ranges);
         free(hold);
     }
+    while (dev->left)
+        free_hold(dev->left);
     while (dev->views) {
         struct device_view *view = dev->views;
         dev->views = view->next;

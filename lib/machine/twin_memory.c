@@ -137,9 +137,11 @@ void memory_window_end(struct twin *w, uint64_t start, uint64_t bytes)
 {
     void *at = (void *)(uintptr_t)start;
     /* Reserved addresses stay occupied, so that nothing else can land there in between. */
+    void *kept = MAP_FAILED;
     if (is_reserved(w, start, bytes))
-        mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    else
+        kept = mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                    -1, 0);
+    if (kept == MAP_FAILED)
         munmap(at, bytes);
 }
 
@@ -159,9 +161,9 @@ enum rig_status memory_window(struct twin *w, uint64_t start, const struct twin_
     if (file < 0)
         return broke(err);
     for (int i = 0; i < pieces; i++) {
-        void *at = (void *)(uintptr_t)start;
-        if (mmap(at, piece[i].bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
-                 (off_t)(piece[i].at - w->system_base)) == MAP_FAILED)
+        void *seen = mmap((void *)(uintptr_t)start, piece[i].bytes, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_FIXED, file, (off_t)(piece[i].at - w->system_base));
+        if (seen == MAP_FAILED)
             return refuse_map(err);
         start += piece[i].bytes;
     }
@@ -190,9 +192,10 @@ static enum rig_status occupy(uint64_t start, uint64_t bytes, struct rig_error *
     void *want = (void *)(uintptr_t)start;
     void *at = mmap(want, bytes, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (at == want)
-        return RIG_OK;
     int why = errno;
+    /* What is mapped is remembered by its address. */
+    if (at == want)
+        return RIG_OK; /* cppcheck-suppress memleak */
     /* A kernel older than 4.17 takes the address as a wish. */
     if (at != MAP_FAILED) {
         munmap(at, bytes);

@@ -1,5 +1,6 @@
 /* The function layer: lives, uses, holds, keeps, give-backs, on a twin. */
 #include "builder.h"
+#include "space.h"
 
 #include "machine/function.h"
 #include "machine/twin.h"
@@ -14,7 +15,7 @@
 #define ONE "0000:03:00.0"
 #define TWO "0000:04:00.0"
 #define SYSTEM (UINT64_C(8) << 30)
-#define SPACE UINT64_C(0x6000000000)
+#define SPACE TEST_SPACE
 
 static struct rig_machine *open_machine(void)
 {

@@ -2,6 +2,7 @@
    physically and behind an IOMMU. */
 #include "builder.h"
 #include "machine_conformance.h"
+#include "space.h"
 
 #include "machine/twin.h"
 
@@ -87,7 +88,7 @@ int main(void)
         .other = "0000:04:00.0",
         .bridge = "0000:02:00.0",
         .bar = 0,
-        .space = UINT64_C(0x6000000000),
+        .space = TEST_SPACE,
         .memory_bytes = UINT64_C(8) << 30,
         .open = open_physical,
         .close = close_twin,
