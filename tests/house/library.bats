@@ -52,7 +52,7 @@ setup() {
 }
 
 @test "only one file of the library includes libpci's header" {
-    run grep -rlsE '#include <pci/' lib cmd
+    run grep -rlsE '#include <pci/pci.h>' lib cmd
     [ "${#lines[@]}" -le 1 ]
 }
 
