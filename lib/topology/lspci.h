@@ -216,12 +216,17 @@ struct lspci_record {
     bool drawn; /* it stands in a tree */
 };
 
-/* Finds functions by place. `slot` is an open-addressing hash of record numbers plus one, at most
-   half full. */
+/* A place, as a number that is not 0, and its record's number. */
+struct lspci_slot {
+    uint64_t key;
+    int index;
+};
+
+/* Finds functions by place. `slot` is an open-addressing hash, at most half full. */
 struct lspci_records {
     struct lspci_record *record;
     int capacity;
-    int *slot;
+    struct lspci_slot *slot;
     size_t slots;
 };
 

@@ -3,18 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t hash_of(struct rig_bdf bdf)
+/* The place as a number that is never 0. */
+static uint64_t key_of(struct rig_bdf bdf)
 {
-    uint64_t key = (uint64_t)bdf.domain << 16 | (uint64_t)bdf.bus << 8 | (uint64_t)bdf.device << 3 |
-                   bdf.function;
-    key *= 0x9e3779b97f4a7c15u;
-    return (size_t)(key >> 32);
+    return UINT64_C(1) << 63 | (uint64_t)bdf.domain << 16 | (uint64_t)bdf.bus << 8 |
+           (uint64_t)bdf.device << 3 | bdf.function;
 }
 
-static int *slot_of(const struct lspci_records *r, const struct rig_topology *t, struct rig_bdf bdf)
+static struct lspci_slot *slot_of(const struct lspci_records *r, uint64_t key)
 {
-    size_t i = hash_of(bdf) & (r->slots - 1);
-    while (r->slot[i] && rig_bdf_compare(t->node[r->slot[i] - 1].f.bdf, bdf) != 0)
+    size_t i = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & (r->slots - 1);
+    while (r->slot[i].key && r->slot[i].key != key)
         i = (i + 1) & (r->slots - 1);
     return &r->slot[i];
 }
@@ -33,14 +32,16 @@ static enum rig_status grow(struct lspci_records *r, const struct rig_topology *
     if (2 * ((size_t)t->count + 1) <= r->slots)
         return RIG_OK;
     size_t slots = r->slots ? r->slots * 2 : 256;
-    int *slot = calloc(slots, sizeof *slot);
+    struct lspci_slot *slot = calloc(slots, sizeof *slot);
     if (!slot)
         return rig_fail_memory(err);
     free(r->slot);
     r->slot = slot;
     r->slots = slots;
-    for (int i = 0; i < t->count; i++)
-        *slot_of(r, t, t->node[i].f.bdf) = i + 1;
+    for (int i = 0; i < t->count; i++) {
+        uint64_t key = key_of(t->node[i].f.bdf);
+        *slot_of(r, key) = (struct lspci_slot){key, i};
+    }
     return RIG_OK;
 }
 
@@ -51,17 +52,18 @@ enum rig_status lspci_record_find(struct lspci_records *r, struct rig_topology *
     enum rig_status status = grow(r, t, err);
     if (status != RIG_OK)
         return status;
-    int *slot = slot_of(r, t, bdf);
-    *out_new = *slot == 0;
+    uint64_t key = key_of(bdf);
+    struct lspci_slot *slot = slot_of(r, key);
+    *out_new = slot->key == 0;
     if (*out_new) {
         struct node *node;
         status = topology_add(t, bdf, &node, err);
         if (status != RIG_OK)
             return status;
-        *slot = t->count;
+        *slot = (struct lspci_slot){key, t->count - 1};
         memset(&r->record[t->count - 1], 0, sizeof *r->record);
     }
-    *out_index = *slot - 1;
+    *out_index = slot->index;
     return RIG_OK;
 }
 
