@@ -316,7 +316,10 @@ static enum rig_status finish(struct reader *r, struct rig_error *err)
                                                             : RIG_SOURCE_LSPCI_TREE;
     lspci_settle(r->functions.t, &r->functions.records);
     settle_iommu(r);
-    return topology_finish(r->functions.t, r->functions.name, err);
+    status = topology_finish(r->functions.t, r->functions.name, err);
+    if (status == RIG_OK && lspci_doubt_places(r->functions.t))
+        status = topology_finish(r->functions.t, r->functions.name, err);
+    return status;
 }
 
 static void free_reader(struct reader *r)

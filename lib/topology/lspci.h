@@ -308,6 +308,11 @@ enum rig_status lspci_add_hex(struct lspci_functions *r, struct rig_bdf bdf, str
 enum rig_status lspci_add_tree(struct lspci_functions *r, const struct lspci_tree *tree,
                                struct rig_error *err);
 
+/* lspci_doubt_places makes the place of a function unknown that was put on a root bus for want of a
+   bridge above it, where a bridge of the text does not tell which buses it leads to. It works on a
+   finished topology and is true iff that has to be finished again. */
+bool lspci_doubt_places(struct rig_topology *t);
+
 /* lspci_settle_paths places what paths tell of once all is read. RIG_FAILED: memory. */
 enum rig_status lspci_settle_paths(struct lspci_functions *r, struct rig_error *err);
 

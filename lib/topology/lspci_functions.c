@@ -96,6 +96,13 @@ enum rig_status lspci_add_hex(struct lspci_functions *r, struct rig_bdf bdf, str
     return status;
 }
 
+/* lspci -k adds drivers to a plain list: that shows no more of the tree than the list does. */
+static bool shows_more_than_list(const struct lspci_block *b)
+{
+    return b->whole || b->bus_numbers || b->capability != LSPCI_BEFORE_CAPABILITIES ||
+           has_bars(&b->node);
+}
+
 enum rig_status lspci_add_block(struct lspci_functions *r, struct lspci_block *block,
                                 struct rig_error *err)
 {
@@ -104,7 +111,7 @@ enum rig_status lspci_add_block(struct lspci_functions *r, struct lspci_block *b
         add_reading(r, &block->node, block->line, block->unnumbered, &record, err);
     if (status != RIG_OK)
         return status;
-    r->any_text |= block->details;
+    r->any_text |= shows_more_than_list(block);
     note_block(record, block);
     return RIG_OK;
 }
@@ -193,4 +200,53 @@ enum rig_status lspci_add_tree(struct lspci_functions *r, const struct lspci_tre
         record->drawn = true;
     }
     return RIG_OK;
+}
+
+/* True iff a bridge among the sorted nodes from `first` on, of one domain, does not tell its
+   buses. */
+static bool has_blind_bridge(const struct rig_topology *t, int first)
+{
+    uint32_t domain = t->node[first].f.bdf.domain;
+    for (int i = first; i < t->count && t->node[i].f.bdf.domain == domain; i++) {
+        const struct rig_function *f = &t->node[i].f;
+        if (is_bridge(f) && f->secondary.know == RIG_FACT_UNKNOWN)
+            return true;
+    }
+    return false;
+}
+
+static bool same_bus(const struct node *a, const struct node *b)
+{
+    return a->f.bdf.domain == b->f.bdf.domain && a->f.bdf.bus == b->f.bdf.bus;
+}
+
+/* True iff the bus of node `first` holds what only a root bus can. */
+static bool is_root_bus(const struct rig_topology *t, int first)
+{
+    for (int i = first; i < t->count && same_bus(&t->node[i], &t->node[first]); i++) {
+        const struct rig_function *f = &t->node[i].f;
+        if (f->bdf.bus == 0 || fact_is(f->pcie_type, RIG_PCIE_ROOT_PORT) ||
+            fact_is(f->pcie_type, RIG_PCIE_INTEGRATED_ENDPOINT) ||
+            fact_is(f->pcie_type, RIG_PCIE_EVENT_COLLECTOR) ||
+            (rig_fact_has(f->class_code) && f->class_code.value >> 8 == 0x0600))
+            return true;
+    }
+    return false;
+}
+
+bool lspci_doubt_places(struct rig_topology *t)
+{
+    bool blind = false, root = false, changed = false;
+    for (int i = 0; i < t->count; i++) {
+        struct node *n = &t->node[i];
+        if (i == 0 || n->f.bdf.domain != t->node[i - 1].f.bdf.domain)
+            blind = has_blind_bridge(t, i);
+        if (i == 0 || !same_bus(n, &t->node[i - 1]))
+            root = is_root_bus(t, i);
+        if (!blind || root || n->place != PLACE_BY_BUSES || n->f.parent >= 0 || n->f.physical >= 0)
+            continue;
+        n->place = PLACE_UNKNOWN;
+        changed = true;
+    }
+    return changed;
 }

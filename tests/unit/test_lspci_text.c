@@ -480,6 +480,18 @@ static void bars_without_an_address_are_unassigned(void **state)
     rig_topology_free(t);
 }
 
+static void a_bridge_without_bus_numbers_leaves_places_unknown(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        accept("00:01.0 PCI bridge: Thing\n\tCapabilities: [58] Express (v2) Root Port (Slot+)\n"
+               "41:00.0 3D controller: Thing\n"
+               "\tRegion 0: Memory at 90000000 (64-bit, prefetchable) [size=16M]\n");
+    assert_int_equal(at(t, "41:00.0")->parent_known.know, RIG_FACT_UNKNOWN);
+    assert_int_equal(at(t, "00:01.0")->parent_known.know, RIG_FACT_KNOWN);
+    rig_topology_free(t);
+}
+
 static void old_words_mean_what_new_ones_do(void **state)
 {
     (void)state;
@@ -692,6 +704,9 @@ static void what_holds_no_tree_is_refused_naming_the_command(void **state)
         "",
         "hello\n",
         "00:00.0 Host bridge: Intel Corporation One\n00:02.0 VGA compatible controller: Two\n",
+        "00:00.0 Host bridge [0600]: One [8086:2020] (rev 04)\n\tSubsystem: Two [1028:0b0b]\n"
+        "\tKernel driver in use: skx_uncore\n01:00.0 3D controller [0302]: Three [10de:20b0]\n"
+        "\tKernel modules: nvidia\n", /* lspci -nnk */
         "\t\tACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+\n",
         "0000:0d:01.0, 0000:0b:00.0, 0000:11:01.0\n",
         "00000000:01:00.0 Off\n",
@@ -723,6 +738,7 @@ int main(void)
         cmocka_unit_test(an_elision_leaves_what_is_not_shown_unknown),
         cmocka_unit_test(a_text_that_ends_in_a_line_is_cut),
         cmocka_unit_test(bars_without_an_address_are_unassigned),
+        cmocka_unit_test(a_bridge_without_bus_numbers_leaves_places_unknown),
         cmocka_unit_test(old_words_mean_what_new_ones_do),
         cmocka_unit_test(a_function_off_the_bus_keeps_its_place_only),
         cmocka_unit_test(domains_above_ffff_are_their_own),
