@@ -26,6 +26,7 @@ struct reader {
     struct lspci_functions functions;
     struct lspci_source source;
     struct lspci_tree *tree;
+    struct lspci_log log;
     struct pending pending;
     bool open, accepts;
     bool spaced; /* a blank line follows the block's header */
@@ -224,7 +225,10 @@ static enum rig_status take_other(struct reader *r, const struct lspci_line *lin
     r->accepts = false;
     r->no_iommu |= is_text(line, "IOMMU: disabled"); /* as NVIDIA's gdscheck writes it */
     r->loose_details |= lspci_skip(&t, "ACSCtl:") || lspci_skip(&t, "Capabilities: [");
-    return lspci_machine_line(r->functions.t, r->functions.name, line, err);
+    enum rig_status status = lspci_log_line(&r->log, line, err);
+    if (status == RIG_OK)
+        status = lspci_machine_line(r->functions.t, r->functions.name, line, err);
+    return status;
 }
 
 static enum rig_status take(struct reader *r, const struct lspci_line *line, struct rig_error *err)
@@ -314,6 +318,7 @@ static enum rig_status finish(struct reader *r, struct rig_error *err)
                                          ? RIG_SOURCE_LSPCI_TEXT
                                      : r->functions.any_hex ? RIG_SOURCE_LSPCI_HEX
                                                             : RIG_SOURCE_LSPCI_TREE;
+    lspci_log_apply(&r->log, &r->functions.records, r->functions.t);
     lspci_settle(r->functions.t, &r->functions.records);
     settle_iommu(r);
     status = topology_finish(r->functions.t, r->functions.name, err);
@@ -328,6 +333,7 @@ static void free_reader(struct reader *r)
         return;
     lspci_records_free(&r->functions.records);
     lspci_tree_free(r->tree);
+    free(r->log.bar);
     free(r->source.room);
     free(r->pending.room);
     rig_topology_free(r->functions.t);

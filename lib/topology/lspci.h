@@ -236,6 +236,9 @@ enum rig_status lspci_record_find(struct lspci_records *r, struct rig_topology *
                                   struct rig_bdf bdf, int *out_index, bool *out_new,
                                   struct rig_error *err);
 
+/* lspci_record_known is the number of bdf's record, or -1. */
+int lspci_record_known(const struct lspci_records *r, struct rig_bdf bdf);
+
 void lspci_records_free(struct lspci_records *r);
 
 /* ---- lspci_tree.c: lspci -t */
@@ -271,6 +274,30 @@ enum rig_status lspci_machine_line(struct rig_topology *t, const char *name,
 /* lspci_assume_cpu takes the CPU from the names or ids of functions, where the text does not tell
    it: a strong hint, and no proof. t's functions need not be in order. */
 void lspci_assume_cpu(struct rig_topology *t);
+
+/* ---- lspci_log.c: BARs in the kernel's log */
+
+/* A BAR as the log tells it. */
+struct lspci_logged {
+    struct rig_bdf function;
+    unsigned index;
+    uint64_t flags, address, size;
+};
+
+/* In the order of the log, which tells a BAR again when it moves. */
+struct lspci_log {
+    struct lspci_logged *bar;
+    size_t count, capacity;
+};
+
+/* lspci_log_line notes `pci 0000:03:00.0: reg 0x10: [mem ...]` and its like. RIG_FAILED: memory. */
+enum rig_status lspci_log_line(struct lspci_log *log, const struct lspci_line *line,
+                               struct rig_error *err);
+
+/* lspci_log_apply fills in what the text does not tell of BARs, as assumed facts: the kernel may
+   have moved them since. */
+void lspci_log_apply(const struct lspci_log *log, const struct lspci_records *records,
+                     struct rig_topology *t);
 
 /* ---- lspci_settle.c: what follows once the whole text was read */
 

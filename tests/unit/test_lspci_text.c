@@ -656,6 +656,29 @@ static void the_machines_facts_are_picked_up(void **state)
     refuse("vendor_id\t: AuthenticAMD\nvendor_id\t: GenuineIntel\n\n" PORT, "text:2:1");
 }
 
+static void bars_in_the_kernels_log_fill_in_what_the_text_lacks(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        accept("[    0.34] pci 0000:01:00.0: reg 0x10: [mem 0xb8000000-0xb8ffffff]\n"
+               "[    0.34] pci 0000:01:00.0: reg 0x14: [mem 0xc0000000-0xcfffffff 64bit pref]\n"
+               "May 15 15:58:27 host kernel: pci 0000:01:00.0: BAR 1: assigned [mem "
+               "0x6000000000-0x600fffffff 64bit pref]\n"
+               "[    0.34] pci 0000:01:00.0: reg 0x24: [io  0x3000-0x307f]\n"
+               "[    0.34] pci 0000:01:00.0: reg 0x30: [mem 0xb3000000-0xb307ffff pref]\n"
+               "[    0.34] pci 0000:0a:00.0: BAR 0 [mem 0x90000000-0x90003fff 64bit]\n\n"
+               "-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n");
+    const struct rig_function *f = at(t, "01:00.0");
+    assumed(f->bar[0].flags, 0);
+    assumed(f->bar[0].size, 16 << 20);
+    assumed(f->bar[1].flags, RIG_BAR_64BIT | RIG_BAR_PREFETCHABLE);
+    assumed(f->bar[1].size, 256 << 20);
+    assumed(f->bar[1].bus, 0x6000000000);
+    assumed(f->bar[5].flags, RIG_BAR_IO);
+    assert_int_equal(rig_topology_count(t), 3);
+    rig_topology_free(t);
+}
+
 static void the_cpu_is_assumed_from_its_functions(void **state)
 {
     (void)state;
@@ -749,6 +772,7 @@ int main(void)
         cmocka_unit_test(text_that_contradicts_its_hex_is_refused),
         cmocka_unit_test(one_fact_given_twice_and_differently_is_refused),
         cmocka_unit_test(the_machines_facts_are_picked_up),
+        cmocka_unit_test(bars_in_the_kernels_log_fill_in_what_the_text_lacks),
         cmocka_unit_test(the_cpu_is_assumed_from_its_functions),
         cmocka_unit_test(an_emulated_host_bridge_says_nothing_of_the_cpu),
         cmocka_unit_test(what_holds_no_tree_is_refused_naming_the_command),
