@@ -1,7 +1,7 @@
 /* What a page table maps, asked of its shadow. */
 #include "gpu/page_plan.h"
 
-/* Below `address` in node, which maps nothing there: up to where that holds. */
+/* Where the entries from that of `address` on, which map nothing and have no child tables, end. */
 static uint64_t gap_end(const struct rig_page_table *t, const struct page_node *node,
                         uint64_t address, unsigned leaf_end)
 {
@@ -30,7 +30,8 @@ static struct rig_mapping find(const struct rig_page_table *t, const struct page
             .page = page,
             .end = ((address >> shift) + (to - i)) << shift,
         };
-    struct rig_mapping nothing = {.end = gap_end(t, node, address, to)};
+    struct rig_mapping nothing = {.end = 0};
+    bool children = false;
     for (unsigned half = 0; half < t->halves[node->level]; half++) {
         const struct page_node *child = shadow_child(t, node, i, half);
         if (!child)
@@ -41,7 +42,10 @@ static struct rig_mapping find(const struct rig_page_table *t, const struct page
         /* 0 is 2^64, so ends are compared by what comes before. */
         if (below.end - 1 < nothing.end - 1)
             nothing.end = below.end;
+        children = true;
     }
+    if (!children)
+        nothing.end = gap_end(t, node, address, to);
     return nothing;
 }
 

@@ -71,6 +71,7 @@ struct rig_page_table {
     struct node_chunk *chunk;
     struct page_node *spare;          /* nodes not in use, by `next` */
     struct small_page *small;         /* pages with a free slot */
+    uint64_t pointer[RIG_LEVELS_MAX]; /* what points at a table of a level at address 0 */
     uint8_t below[RIG_LEVELS_MAX][2]; /* a level's child levels, by half */
     uint8_t halves[RIG_LEVELS_MAX];   /* how many: 0 at the lowest */
     uint64_t image[RIG_LEVELS_MAX]

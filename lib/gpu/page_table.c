@@ -22,6 +22,10 @@ static enum rig_status make(const struct rig_format *f, uint64_t own_base,
     for (unsigned level = 1; level < f->level_count; level++) {
         unsigned above = (unsigned)f->level[level].parent;
         t->below[above][t->halves[above]++] = (uint8_t)level;
+        struct rig_entry e = rig_directory(f, above, level, RIG_MEMORY_OWN, 0);
+        uint64_t words[2] = {0, 0};
+        rig_encode(f, above, &e, words);
+        t->pointer[level] = words[f->level[level].half];
     }
     *out_table = t;
     return RIG_OK;
@@ -41,7 +45,7 @@ enum rig_status rig_page_table_new(const struct rig_format *f, uint64_t own_base
                                    const struct rig_page_table_ops *ops, void *gpu,
                                    struct rig_page_table **out_table, struct rig_error *err)
 {
-    struct rig_page_table *t;
+    struct rig_page_table *t = NULL;
     enum rig_status status = make(f, own_base, ops, gpu, &t, err);
     if (status != RIG_OK)
         return status;
@@ -65,7 +69,7 @@ enum rig_status rig_page_table_load(const struct rig_format *f, uint64_t own_bas
 {
     if (root->level != 0 || root->address != 0 || (root->offset & UNIT_MASK) != 0)
         return rig_fail(err, RIG_BAD_INPUT, f->name, "the first table is no root");
-    struct rig_page_table *t;
+    struct rig_page_table *t = NULL;
     enum rig_status status = make(f, own_base, ops, gpu, &t, err);
     if (status != RIG_OK)
         return status;
@@ -117,12 +121,16 @@ static enum rig_status check_target(const struct rig_format *f, struct rig_targe
     return RIG_OK;
 }
 
+/* What ranges come to: bytes, the last address, the bytes of the longest run. */
+struct page_extent {
+    uint64_t bytes, last, largest;
+};
+
 /* All ranges at once: the loop is long where each page is a range of its own. */
 static enum rig_status check_ranges(const struct rig_format *f, const struct rig_range *ranges,
-                                    size_t count, uint64_t *out_bytes, uint64_t *out_last,
-                                    struct rig_error *err)
+                                    size_t count, struct page_extent *out, struct rig_error *err)
 {
-    uint64_t low = 0, total = 0, last = 0;
+    uint64_t low = 0, total = 0, last = 0, next = 0, run = 0, largest = 0;
     bool bad = count == 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t address = ranges[i].address, bytes = ranges[i].bytes;
@@ -130,12 +138,14 @@ static enum rig_status check_ranges(const struct rig_format *f, const struct rig
         low |= address | bytes;
         bad |= bytes == 0 || end < address || __builtin_add_overflow(total, bytes, &total);
         last = end > last ? end : last;
+        run = address == next ? run + bytes : bytes;
+        largest = run > largest ? run : largest;
+        next = end + 1;
     }
     if (bad || (low & UNIT_MASK) != 0)
         return rig_fail(err, RIG_INVALID, f->name,
                         "ranges to map are whole pages of 4 KiB that do not wrap");
-    *out_bytes = total;
-    *out_last = last;
+    *out = (struct page_extent){.bytes = total, .last = last, .largest = largest};
     return RIG_OK;
 }
 
@@ -148,15 +158,15 @@ static unsigned address_bits(const struct rig_format *f, enum rig_memory_kind me
 
 static enum rig_status check_fits(const struct rig_format *f, uint64_t own_base,
                                   struct rig_target target, const struct rig_range *ranges,
-                                  size_t count, uint64_t *out_bytes, struct rig_error *err)
+                                  size_t count, struct page_extent *out, struct rig_error *err)
 {
     static const char *const kinds[] = {"own memory", "system memory", "linked memory"};
-    uint64_t last = 0;
     enum rig_status status = check_target(f, target, err);
     if (status == RIG_OK)
-        status = check_ranges(f, ranges, count, out_bytes, &last, err);
+        status = check_ranges(f, ranges, count, out, err);
     if (status != RIG_OK)
         return status;
+    uint64_t last = out->last;
     unsigned bits = address_bits(f, target.memory);
     uint64_t base = target.memory == RIG_MEMORY_OWN ? own_base : 0;
     if (!rig_add(last, base, &last) || last >> bits != 0)
@@ -171,22 +181,33 @@ enum rig_status rig_page_table_fits(const struct rig_format *f, uint64_t own_bas
                                     struct rig_target target, const struct rig_range *ranges,
                                     size_t count, struct rig_error *err)
 {
-    uint64_t bytes;
-    return check_fits(f, own_base, target, ranges, count, &bytes, err);
+    struct page_extent extent = {.bytes = 0};
+    return check_fits(f, own_base, target, ranges, count, &extent, err);
 }
 
-static enum rig_status check_free(const struct rig_page_table *t, uint64_t address, uint64_t last,
-                                  struct rig_error *err)
+/* Whether anything is mapped under node from `address` to `last`, and if so, where. */
+static bool any_mapped(const struct rig_page_table *t, const struct page_node *node,
+                       uint64_t address, uint64_t last, uint64_t *out_address)
 {
-    for (;;) {
-        struct rig_mapping m = rig_page_table_at(t, address);
-        if (m.mapped)
-            return rig_fail(err, RIG_INVALID, t->f->name, "0x%llx is mapped already",
-                            (unsigned long long)address);
-        if (m.end - 1 >= last)
-            return RIG_OK;
-        address = m.end;
+    const struct rig_level *l = &t->f->level[node->level];
+    unsigned i = shadow_index(t, node->level, address), halves = t->halves[node->level], to;
+    unsigned end = i + (unsigned)((last >> l->shift) - (address >> l->shift)) + 1;
+    uint64_t page = UINT64_C(1) << l->shift, at = address & ~(page - 1);
+    for (unsigned k = i; node->leaves != 0 && k < end; k = to) {
+        *out_address = k == i ? address : at + (k - i) * page;
+        if (shadow_find(t, node, k, &to) != 0)
+            return true;
     }
+    for (; node->child && i < end; i++, address = at) {
+        at = (address & ~(page - 1)) + page;
+        uint64_t part = at - 1 < last ? at - 1 : last;
+        for (unsigned half = 0; half < halves; half++) {
+            const struct page_node *child = node->child[i * halves + half];
+            if (child && any_mapped(t, child, address, part, out_address))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* ---------- mapping */
@@ -211,6 +232,18 @@ static enum rig_status take_child(struct page_plan *p, struct page_node *node, u
     return status;
 }
 
+/* Where no run is long enough for anything but the smallest pages, taking asks nothing of the
+   ranges, and does not go through them. */
+static bool only_smallest(const struct page_plan *p)
+{
+    const struct rig_format *f = p->t->f;
+    uint64_t larger = UINT64_MAX;
+    for (unsigned level = 0; level + 1u < f->level_count; level++)
+        if (f->level[level].leaf)
+            larger = UINT64_C(1) << f->level[level].shift;
+    return p->largest < larger;
+}
+
 static void skip(struct page_plan *p, uint64_t bytes)
 {
     while (bytes != 0) {
@@ -228,7 +261,10 @@ static enum rig_status take_below(struct page_plan *p, struct page_node *node, u
 {
     struct page_node *child;
     enum rig_status status = RIG_OK;
-    if (p->t->halves[node->level] == 2) {
+    bool dual = p->t->halves[node->level] == 2;
+    if (dual && p->smallest)
+        return take_child(p, node, i, 1, &child);
+    if (dual) {
         for (uint64_t at = address; status == RIG_OK && at - 1 != last;) {
             unsigned half, n = plan_half(p, node->level, at, last, &half);
             unsigned level = p->t->below[node->level][half];
@@ -242,9 +278,10 @@ static enum rig_status take_below(struct page_plan *p, struct page_node *node, u
     status = take_child(p, node, i, 0, &child);
     if (status != RIG_OK)
         return status;
-    if (p->t->halves[child->level] != 0)
+    if (p->t->halves[p->t->below[node->level][0]] != 0)
         return take_tables(p, child, address, last);
-    skip(p, last - address + 1);
+    if (!p->smallest)
+        skip(p, last - address + 1);
     return RIG_OK;
 }
 
@@ -298,20 +335,26 @@ static void make_words(struct page_plan *p)
     }
 }
 
-static enum rig_status check_map(const struct page_plan *p, uint64_t address, uint64_t *out_last)
+static enum rig_status check_map(struct page_plan *p, uint64_t address, uint64_t *out_last)
 {
     const struct rig_page_table *t = p->t;
-    uint64_t bytes;
+    struct page_extent extent = {.bytes = 0};
     enum rig_status status =
-        check_fits(t->f, t->own_base, p->target, p->ranges, p->count, &bytes, p->err);
+        check_fits(t->f, t->own_base, p->target, p->ranges, p->count, &extent, p->err);
     if (status != RIG_OK)
         return status;
+    uint64_t bytes = extent.bytes;
+    p->largest = extent.largest;
     if ((address & UNIT_MASK) != 0 || !rig_format_mappable(t->f, address, bytes))
         return rig_fail(p->err, RIG_INVALID, t->f->name,
                         "0x%llx bytes at 0x%llx are not addresses that %s maps",
                         (unsigned long long)bytes, (unsigned long long)address, t->f->name);
     *out_last = address + bytes - 1;
-    return check_free(t, address, *out_last, p->err);
+    uint64_t mapped;
+    if (any_mapped(t, t->root, address, *out_last, &mapped))
+        return rig_fail(p->err, RIG_INVALID, t->f->name, "0x%llx is mapped already",
+                        (unsigned long long)mapped);
+    return RIG_OK;
 }
 
 static enum rig_status map(struct rig_page_table *t, enum page_mode mode, uint64_t address,
@@ -329,6 +372,7 @@ static enum rig_status map(struct rig_page_table *t, enum page_mode mode, uint64
     enum rig_status status = check_map(&p, address, &last);
     if (status != RIG_OK)
         return status;
+    p.smallest = only_smallest(&p);
     make_words(&p);
     cursor_begin(&p.cursor, ranges, count);
     status = take_tables(&p, t->root, address, last);

@@ -13,8 +13,10 @@ unsigned plan_leaves(const struct page_plan *p, const struct page_node *node, ui
 {
     const struct rig_level *l = &p->t->f->level[node->level];
     uint64_t page = UINT64_C(1) << l->shift;
+    if (!l->leaf || p->largest < page)
+        return 0;
     uint64_t aligned = (address | (p->cursor.address + p->base)) & (page - 1);
-    if (!l->leaf || aligned != 0 || p->cursor.bytes < page || last - address < page - 1)
+    if (aligned != 0 || p->cursor.bytes < page || last - address < page - 1)
         return 0;
     uint64_t fit = p->cursor.bytes >> l->shift, room = (last - address + 1) >> l->shift;
     unsigned i = shadow_index(p->t, node->level, address);
@@ -65,6 +67,13 @@ static void begin(struct page_plan *p, const struct page_node *node)
     w->low = w->high = 0;
 }
 
+/* Stores zeros where words are made. */
+static void zero(const struct page_plan *p, const struct page_node *node, unsigned from,
+                 unsigned to)
+{
+    memset(p->words[node->level].out + from, 0, (size_t)(to - from) * 8);
+}
+
 /* The outcome of writing words [low, high) of node's table, in the shadow. */
 static void settle(struct page_plan *p, struct page_node *node, bool done)
 {
@@ -96,10 +105,10 @@ static enum rig_status finish(struct page_plan *p, struct page_node *node)
     if (p->mode == PAGES_CLEAR) {
         from = zeros;
         if (w->placed)
-            memset(w->out + low, 0, (size_t)(high - low) * 8);
+            zero(p, node, low, high);
     } else if (!node->complete) {
-        memset(w->out, 0, (size_t)low * 8);
-        memset(w->out + high, 0, (size_t)(total - high) * 8);
+        zero(p, node, 0, low);
+        zero(p, node, high, total);
         low = 0;
         high = total;
     }
@@ -114,23 +123,27 @@ static enum rig_status finish(struct page_plan *p, struct page_node *node)
     return status;
 }
 
-/* Makes [from, to) part of what is on its way. What lies between it and earlier words is written
-   before in a complete table, and zero in one that is not. */
+/* Makes [from, to) part of what is on its way. In a table that is complete, what does not adjoin it
+   is written before; in one that is not, what lies between is zero. */
 static enum rig_status mark(struct page_plan *p, struct page_node *node, unsigned from, unsigned to)
 {
     struct page_words *w = &p->words[node->level];
-    if (w->low != w->high && w->high != from) {
-        if (p->mode == PAGES_CLEAR || node->complete) {
-            enum rig_status status = finish(p, node);
-            if (status != RIG_OK)
-                return status;
-        } else {
-            memset(w->out + w->high, 0, (size_t)(from - w->high) * 8);
-        }
+    if (w->low != w->high && w->high != from && (p->mode == PAGES_CLEAR || node->complete)) {
+        enum rig_status status = finish(p, node);
+        if (status != RIG_OK)
+            return status;
     }
-    if (w->low == w->high)
+    if (w->low == w->high) {
         w->low = from;
-    w->high = to;
+        w->high = to;
+        return RIG_OK;
+    }
+    if (from > w->high)
+        zero(p, node, w->high, from);
+    if (to < w->low)
+        zero(p, node, to, w->low);
+    w->low = from < w->low ? from : w->low;
+    w->high = to > w->high ? to : w->high;
     return RIG_OK;
 }
 
@@ -177,10 +190,11 @@ static uint64_t fragment_at(const struct rig_format *f, unsigned level, uint64_t
     return order == limit ? bytes & ~(unit - 1) : unit;
 }
 
-static void fill(const struct page_plan *p, unsigned level, uint64_t address, uint64_t entry,
-                 unsigned n, uint64_t *out)
+static void fill(struct page_plan *p, const struct page_node *node, uint64_t address,
+                 uint64_t entry, unsigned n, uint64_t *out)
 {
     const struct rig_format *f = p->t->f;
+    unsigned level = node->level;
     unsigned shift = f->level[level].shift, wide = f->level[level].entry_bytes / 8;
     uint64_t bytes = (uint64_t)n << shift;
     while (bytes != 0) {
@@ -212,8 +226,7 @@ static enum rig_status put_leaves(struct page_plan *p, struct page_node *node, u
         enum rig_status status = mark(p, node, i * wide, (i + n) * wide);
         if (status != RIG_OK)
             return status;
-        fill(p, node->level, address, physical + p->base, n,
-             p->words[node->level].out + (size_t)i * wide);
+        fill(p, node, address, physical + p->base, n, p->words[node->level].out + (size_t)i * wide);
     }
     if (!shadow_set(p->t, node, i, n, key_at(p, physical)))
         return rig_fail_memory(p->err);
@@ -221,13 +234,34 @@ static enum rig_status put_leaves(struct page_plan *p, struct page_node *node, u
     return RIG_OK;
 }
 
-/* n entries from i on of the lowest level, whatever runs of memory they are of: the hot loop. */
+/* Entries [i, end) of the lowest level as long as each is a run of memory of its own and the node
+   has a key an entry; the index that is next. Everything is in registers but the ranges and words.
+ */
+static unsigned put_singles(struct page_plan *p, struct page_node *node, unsigned i, unsigned end)
+{
+    const struct rig_format *f = p->t->f;
+    struct page_cursor c = p->cursor;
+    uint64_t *keys = node->keys, *out = p->words[node->level].out;
+    uint64_t page = shadow_page(p->t, node->level), base = p->base, flags = key_at(p, 0);
+    uint64_t word = p->word[node->level] + (base >> f->address_down);
+    unsigned down = f->address_down, first = i;
+    bool store = p->mode == PAGES_MAP;
+    for (; i < end && c.bytes == page; i++) {
+        if (store)
+            out[i] = htole64(word + (c.address >> down));
+        keys[i] = flags | c.address;
+        cursor_load(&c);
+    }
+    p->cursor = c;
+    node->leaves = (uint16_t)(node->leaves + (i - first));
+    return i;
+}
+
+/* n entries from i on of the lowest level, whatever runs of memory they are of. */
 static enum rig_status put_pages(struct page_plan *p, struct page_node *node, unsigned i,
                                  unsigned n, uint64_t address)
 {
-    const struct rig_format *f = p->t->f;
-    unsigned level = node->level, shift = f->level[level].shift, end = i + n;
-    uint64_t *out = p->words[level].out;
+    unsigned shift = p->t->f->level[node->level].shift, first = i, end = i + n;
     bool store = p->mode == PAGES_MAP;
     if (store) {
         enum rig_status status = mark(p, node, i, end);
@@ -235,21 +269,18 @@ static enum rig_status put_pages(struct page_plan *p, struct page_node *node, un
             return status;
     }
     while (i < end) {
-        uint64_t physical = p->cursor.address, entry = physical + p->base;
+        if (node->keys)
+            i = put_singles(p, node, i, end);
+        if (i == end)
+            break;
+        uint64_t at = address + ((uint64_t)(i - first) << shift), physical = p->cursor.address;
         uint64_t run = p->cursor.bytes >> shift;
         unsigned m = run < end - i ? (unsigned)run : end - i;
-        if (store && m == 1)
-            out[i] = htole64(p->word[level] + (entry >> f->address_down));
-        else if (store)
-            fill(p, level, address, entry, m, out + i);
-        if (m == 1 && node->keys) {
-            node->keys[i] = key_at(p, physical);
-            node->leaves++;
-        } else if (!shadow_set(p->t, node, i, m, key_at(p, physical))) {
+        if (store)
+            fill(p, node, at, physical + p->base, m, p->words[node->level].out + i);
+        if (!shadow_set(p->t, node, i, m, key_at(p, physical)))
             return rig_fail_memory(p->err);
-        }
         i += m;
-        address += (uint64_t)m << shift;
         cursor_skip(&p->cursor, (uint64_t)m << shift);
     }
     return RIG_OK;
@@ -263,6 +294,8 @@ static enum rig_status put_pointers(struct page_plan *p, struct page_node *node,
     struct rig_page_table *t = p->t;
     unsigned halves = t->halves[node->level], wide = t->f->level[node->level].entry_bytes / 8;
     bool needed = !node->complete;
+    if (!shadow_child(t, node, i, 0) && (halves < 2 || !shadow_child(t, node, i, 1)))
+        return RIG_OK;
     for (unsigned half = 0; half < halves; half++) {
         struct page_node *child = shadow_child(t, node, i, half);
         needed = needed || (child && child->link != LINK_YES);
@@ -274,21 +307,19 @@ static enum rig_status put_pointers(struct page_plan *p, struct page_node *node,
     for (unsigned half = 0; half < halves; half++) {
         struct page_node *child = shadow_child(t, node, i, half);
         unsigned k = i * wide + half;
-        uint64_t words[2] = {0, 0};
         if (child && child->link == LINK_YES && node->complete)
             continue;
-        if (child) {
-            struct rig_entry e = rig_directory(t->f, node->level, child->level, RIG_MEMORY_OWN,
-                                               t->own_base + child->offset);
-            if (!rig_encode(t->f, node->level, &e, words))
-                return rig_fail(p->err, RIG_FAILED, t->f->name,
-                                "an entry cannot hold a table at offset 0x%llx",
-                                (unsigned long long)child->offset);
-        }
+        uint64_t word = 0, at = child ? t->own_base + child->offset : 0;
+        if (at >> t->f->own_bits != 0)
+            return rig_fail(p->err, RIG_FAILED, t->f->name,
+                            "an entry cannot hold a table at offset 0x%llx",
+                            (unsigned long long)child->offset);
+        if (child)
+            word = t->pointer[child->level] + (at >> t->f->address_down);
         enum rig_status status = mark(p, node, k, k + 1);
         if (status != RIG_OK)
             return status;
-        p->words[node->level].out[k] = htole64(words[half]);
+        p->words[node->level].out[k] = htole64(word);
     }
     return RIG_OK;
 }
@@ -322,12 +353,21 @@ static enum rig_status write_halves(struct page_plan *p, struct page_node *node,
 static enum rig_status write_below(struct page_plan *p, struct page_node *node, unsigned i,
                                    uint64_t address, uint64_t last)
 {
-    enum rig_status status;
     if (p->t->halves[node->level] == 2)
-        status = write_halves(p, node, i, address, last);
-    else
-        status = plan_write(p, shadow_child(p->t, node, i, 0), address, last);
-    return status == RIG_OK ? put_pointers(p, node, i) : status;
+        return write_halves(p, node, i, address, last);
+    return plan_write(p, shadow_child(p->t, node, i, 0), address, last);
+}
+
+/* What points at the tables of entries [i, end), which are all written: streamed stores reach
+   memory before it. */
+static enum rig_status put_all_pointers(struct page_plan *p, struct page_node *node, unsigned i,
+                                        unsigned end)
+{
+    enum rig_status status = RIG_OK;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    for (; status == RIG_OK && i < end; i++)
+        status = put_pointers(p, node, i);
+    return status;
 }
 
 enum rig_status plan_write(struct page_plan *p, struct page_node *node, uint64_t address,
@@ -335,11 +375,12 @@ enum rig_status plan_write(struct page_plan *p, struct page_node *node, uint64_t
 {
     unsigned shift = p->t->f->level[node->level].shift;
     uint64_t page = UINT64_C(1) << shift;
+    unsigned first = shadow_index(p->t, node->level, address);
     enum rig_status status = RIG_OK;
     begin(p, node);
     if (p->t->halves[node->level] == 0) {
         unsigned n = (unsigned)((last - address + 1) >> shift);
-        status = put_pages(p, node, shadow_index(p->t, node->level, address), n, address);
+        status = put_pages(p, node, first, n, address);
         address = last + 1;
     }
     while (status == RIG_OK && address - 1 != last) {
@@ -353,6 +394,8 @@ enum rig_status plan_write(struct page_plan *p, struct page_node *node, uint64_t
             status = write_below(p, node, i, address, part);
         address = part + 1;
     }
+    if (status == RIG_OK && node->child)
+        status = put_all_pointers(p, node, first, shadow_index(p->t, node->level, last) + 1);
     if (status == RIG_OK)
         return finish(p, node);
     forget(p, node);

@@ -1,7 +1,6 @@
 /* The list of formats, how one is chosen, and what all of them share. */
 #include "gpu/format/family.h"
 
-#include <endian.h>
 #include <string.h>
 
 /* Of several with one name the first is the one chosen by name alone. */
@@ -246,46 +245,4 @@ bool rig_encode(const struct rig_format *f, unsigned level, const struct rig_ent
     words[0] = made[0];
     words[1] = made[1];
     return true;
-}
-
-/* Four entries at once, unaligned, over any type: a run of entries is the hot loop of mapping, and
-   gcc 12 leaves the plain loop scalar at -O2. */
-typedef uint64_t four_words __attribute__((vector_size(32), aligned(8), may_alias));
-
-static void fill_words(uint64_t word, uint64_t step, uint64_t count, uint64_t *out)
-{
-    uint64_t k = 0;
-#if __BYTE_ORDER == __LITTLE_ENDIAN
-    four_words v = {word, word + step, word + 2 * step, word + 3 * step};
-    const four_words by = {4 * step, 4 * step, 4 * step, 4 * step};
-    for (; k + 4 <= count; k += 4, v += by)
-        *(four_words *)(out + k) = v;
-#endif
-    for (; k < count; k++)
-        out[k] = htole64(word + k * step);
-}
-
-static void fill_pairs(uint64_t word, uint64_t step, uint64_t count, uint64_t *out)
-{
-    uint64_t k = 0;
-#if __BYTE_ORDER == __LITTLE_ENDIAN
-    four_words v = {word, 0, word + step, 0};
-    const four_words by = {2 * step, 0, 2 * step, 0};
-    for (; k + 2 <= count; k += 2, v += by)
-        *(four_words *)(out + 2 * k) = v;
-#endif
-    for (; k < count; k++) {
-        out[2 * k] = htole64(word + k * step);
-        out[2 * k + 1] = 0;
-    }
-}
-
-void rig_fill(const struct rig_format *f, unsigned level, uint64_t word, uint64_t count,
-              uint64_t *out)
-{
-    uint64_t step = (UINT64_C(1) << f->level[level].shift) >> f->address_down;
-    if (f->level[level].entry_bytes == 16)
-        fill_pairs(word, step, count, out);
-    else
-        fill_words(word, step, count, out);
 }
