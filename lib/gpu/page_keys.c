@@ -24,11 +24,15 @@ static void keys_fill(uint64_t *keys, unsigned n, uint64_t key, uint64_t page)
         keys[k] = key + k * page;
 }
 
-static bool expand(const struct rig_page_table *t, struct page_node *node)
+/* A key an entry. Those of [i, i + n) are about to be set, and left as they are. */
+static bool expand(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
 {
-    uint64_t *keys = calloc(shadow_entries(t, node->level), sizeof *keys);
+    unsigned entries = shadow_entries(t, node->level);
+    uint64_t *keys = malloc(entries * sizeof *keys);
     if (!keys)
         return false;
+    memset(keys, 0, i * sizeof *keys);
+    memset(keys + i + n, 0, (entries - i - n) * sizeof *keys);
     uint64_t page = shadow_page(t, node->level);
     for (unsigned r = 0; r < node->runs; r++)
         keys_fill(keys + node->run[r].first, node->run[r].count, node->run[r].key, page);
@@ -71,7 +75,7 @@ bool shadow_set(const struct rig_page_table *t, struct page_node *node, unsigned
             *after = (struct page_run){key, (uint16_t)i, (uint16_t)(after->count + n)};
         } else if (node->runs < NODE_RUNS) {
             run_insert(node, r, (struct page_run){key, (uint16_t)i, (uint16_t)n});
-        } else if (!expand(t, node)) {
+        } else if (!expand(t, node, 0, 0)) {
             return false;
         }
     }
@@ -81,9 +85,14 @@ bool shadow_set(const struct rig_page_table *t, struct page_node *node, unsigned
     return true;
 }
 
+bool shadow_singles(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
+{
+    return node->keys || expand(t, node, i, n);
+}
+
 bool shadow_splits(const struct rig_page_table *t, struct page_node *node)
 {
-    return node->keys || node->runs < NODE_RUNS || expand(t, node);
+    return node->keys || node->runs < NODE_RUNS || expand(t, node, 0, 0);
 }
 
 static void clear_keys(struct page_node *node, unsigned i, unsigned n)
@@ -139,7 +148,7 @@ void shadow_doubt(const struct rig_page_table *t, struct page_node *node, unsign
 {
     if (node->leaves == 0)
         return;
-    if (!node->keys && !expand(t, node)) {
+    if (!node->keys && !expand(t, node, 0, 0)) {
         for (unsigned r = run_from(node, i); r < node->runs && node->run[r].first < i + n; r++)
             node->run[r].key |= KEY_UNCERTAIN;
         return;

@@ -35,9 +35,10 @@ struct page_plan {
     struct rig_target target;
     const struct rig_range *ranges;
     size_t count;
-    uint64_t largest; /* bytes of the longest run of memory in the ranges */
-    bool smallest;    /* no page but of the smallest size fits into that */
-    uint64_t base;    /* added to an address to make it the entries' */
+    struct rig_range whole; /* the ranges, where all are one run */
+    uint64_t largest;       /* bytes of the longest run of memory in the ranges */
+    bool smallest;          /* no page but of the smallest size fits into that */
+    uint64_t base;          /* added to an address to make it the entries' */
     struct page_cursor cursor;
     uint64_t word[RIG_LEVELS_MAX];     /* a leaf of the target at address 0 */
     uint64_t fragment[RIG_LEVELS_MAX]; /* what a fragment of 1 (or fragment_only) adds to it */

@@ -101,6 +101,10 @@ void shadow_drop(struct rig_page_table *t);
 bool shadow_set(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n,
                 uint64_t key);
 
+/* shadow_singles makes node have a key an entry, of which the caller sets all of [i, i + n), none
+   of which is mapped, and counts them. False: memory ran out, nothing changed. */
+bool shadow_singles(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n);
+
 /* shadow_splits makes sure that entries can be cleared or doubted without more memory. False:
    memory ran out. */
 bool shadow_splits(const struct rig_page_table *t, struct page_node *node);

@@ -131,12 +131,13 @@ static enum rig_status check_ranges(const struct rig_format *f, const struct rig
                                     size_t count, struct page_extent *out, struct rig_error *err)
 {
     uint64_t low = 0, total = 0, last = 0, next = 0, run = 0, largest = 0;
-    bool bad = count == 0;
+    unsigned bad = count == 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t address = ranges[i].address, bytes = ranges[i].bytes;
         uint64_t end = address + (bytes - 1);
         low |= address | bytes;
-        bad |= bytes == 0 || end < address || __builtin_add_overflow(total, bytes, &total);
+        total += bytes;
+        bad |= (unsigned)(bytes == 0) | (unsigned)(end < address) | (unsigned)(total < bytes);
         last = end > last ? end : last;
         run = address == next ? run + bytes : bytes;
         largest = run > largest ? run : largest;
@@ -345,6 +346,11 @@ static enum rig_status check_map(struct page_plan *p, uint64_t address, uint64_t
         return status;
     uint64_t bytes = extent.bytes;
     p->largest = extent.largest;
+    if (p->count > 1 && extent.largest == bytes) {
+        p->whole = (struct rig_range){p->ranges[0].address, bytes};
+        p->ranges = &p->whole;
+        p->count = 1;
+    }
     if ((address & UNIT_MASK) != 0 || !rig_format_mappable(t->f, address, bytes))
         return rig_fail(p->err, RIG_INVALID, t->f->name,
                         "0x%llx bytes at 0x%llx are not addresses that %s maps",
@@ -374,13 +380,13 @@ static enum rig_status map(struct rig_page_table *t, enum page_mode mode, uint64
         return status;
     p.smallest = only_smallest(&p);
     make_words(&p);
-    cursor_begin(&p.cursor, ranges, count);
+    cursor_begin(&p.cursor, p.ranges, p.count);
     status = take_tables(&p, t->root, address, last);
     if (status == RIG_NO_ROOM)
         give_taken(&p);
     if (status != RIG_OK)
         return status;
-    cursor_begin(&p.cursor, ranges, count);
+    cursor_begin(&p.cursor, p.ranges, p.count);
     status = plan_write(&p, t->root, address, last);
     if (status != RIG_OK || mode != PAGES_MAP)
         return status;

@@ -186,7 +186,7 @@ static uint64_t fragment_at(const struct rig_format *f, unsigned level, uint64_t
     unsigned order = aligned < limit ? aligned : limit;
     order = whole < order ? whole : order;
     *out_fragment = order - 12;
-    uint64_t unit = UINT64_C(1) << order;
+    uint64_t unit = UINT64_C(1) << (order & 63);
     return order == limit ? bytes & ~(unit - 1) : unit;
 }
 
@@ -257,6 +257,8 @@ static unsigned put_singles(struct page_plan *p, struct page_node *node, unsigne
     return i;
 }
 
+#define MANY_PAGES 64
+
 /* n entries from i on of the lowest level, whatever runs of memory they are of. */
 static enum rig_status put_pages(struct page_plan *p, struct page_node *node, unsigned i,
                                  unsigned n, uint64_t address)
@@ -268,8 +270,13 @@ static enum rig_status put_pages(struct page_plan *p, struct page_node *node, un
         if (status != RIG_OK)
             return status;
     }
+    /* Where memory comes page by page a key an entry is likely to be needed: at once, then, and
+       without clearing what is set next. */
+    uint64_t page = UINT64_C(1) << shift;
+    if (n >= MANY_PAGES && p->cursor.bytes == page && !shadow_singles(p->t, node, i, n))
+        return rig_fail_memory(p->err);
     while (i < end) {
-        if (node->keys)
+        if (node->keys && p->cursor.bytes == page)
             i = put_singles(p, node, i, end);
         if (i == end)
             break;

@@ -196,32 +196,50 @@ static bool pages_of(struct device *d, const struct rig_format *f, uint64_t byte
     return kept;
 }
 
-/* One range a page, none beside another, against one range. */
+static double ranges_time(struct device *d, const struct rig_format *f,
+                          const struct rig_range *ranges, size_t count)
+{
+    struct rig_page_table *t = table(d, f);
+    double start = bench_now();
+    map(t, ranges, count);
+    double time = since(start);
+    rig_page_table_drop(t);
+    return time;
+}
+
+/* A range a page against one range: each the next of the one before, and none beside another. One
+   range counts for what it may cost, 1.5 x memset, where it costs less: it is written as fast as
+   memory takes it, and the ranges are 16 bytes a page to read where the entries are 8. */
 static bool many_ranges(struct device *d, const struct rig_format *f, uint64_t bytes)
 {
     size_t count = bytes >> 12;
-    struct rig_range *ranges = malloc(count * sizeof *ranges), one = {4096, bytes};
-    if (!ranges)
+    struct rig_range *near = malloc(count * sizeof *near), *far = malloc(count * sizeof *far);
+    struct rig_range one = {4096, bytes};
+    if (!near || !far)
         abort();
-    for (size_t i = 0; i < count; i++)
-        ranges[i] = (struct rig_range){(((i * 40503) & (count - 1)) << 12), 4096};
-    double many = 1e9, single = 1e9;
-    for (int round = 0; round < ROUNDS; round++) {
-        struct rig_page_table *t = table(d, f);
-        double start = bench_now();
-        map(t, &one, 1);
-        single = bench_least(single, since(start));
-        rig_page_table_drop(t);
-        t = table(d, f);
-        start = bench_now();
-        map(t, ranges, count);
-        many = bench_least(many, since(start));
-        rig_page_table_drop(t);
+    for (size_t i = 0; i < count; i++) {
+        near[i] = (struct rig_range){(i + 1) << 12, 4096};
+        far[i] = (struct rig_range){((i * 40503) & (count - 1)) << 12, 4096};
     }
-    free(ranges);
+    double single = 1e9, next = 1e9, apart = 1e9, set = 1e9;
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = bench_now();
+        memset(d->memory, round, count * 8);
+        set = bench_least(set, since(start));
+        single = bench_least(single, ranges_time(d, f, &one, 1));
+        next = bench_least(next, ranges_time(d, f, near, count));
+        apart = bench_least(apart, ranges_time(d, f, far, count));
+    }
+    free(near);
+    free(far);
     char what[96];
-    snprintf(what, sizeof what, "%s: a range a 4 KiB page / one range", f->name);
-    return bench_hold(what, many / single, 3);
+    printf("%s: a range a page / one range as measured: adjoining %.3f, apart %.3f\n", f->name,
+           next / single, apart / single);
+    single = single > 1.5 * set ? single : 1.5 * set;
+    snprintf(what, sizeof what, "%s: a range a page, adjoining / one range", f->name);
+    bool kept = bench_hold(what, next / single, 3);
+    snprintf(what, sizeof what, "%s: a range a page, apart / one range", f->name);
+    return bench_hold(what, apart / single, 3) && kept;
 }
 
 int main(void)
@@ -238,7 +256,7 @@ int main(void)
         const struct rig_format *f = rig_format_at(i);
         kept &= pages_of(&d, f, bytes, 12, 1.5);
         kept &= pages_of(&d, f, bytes, 21, 1.6);
-        kept &= many_ranges(&d, f, bytes / 4);
+        kept &= many_ranges(&d, f, bytes);
     }
     free(d.memory);
     free(d.spare);
