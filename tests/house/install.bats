@@ -50,17 +50,34 @@ install_it() {
     [ "$output" = "$(sed -n 's/^.define RIG_VERSION "\(.*\)"/\1/p' lib/rigmem.h)" ]
 }
 
-@test "the program of librigmem(3) builds by the installed rigmem.pc and answers" {
-    install_it
-    awk '/^\.\\" example reach.c/ { found = 1 } found && /^\.Ed/ { exit } inside { print }
-        found && /^\.Bd/ { inside = 1 }' man/librigmem.3 | sed 's/\\e/\\/g' >"$BATS_TEST_TMPDIR/reach.c"
+# build_example NAME: builds the program NAME.c of librigmem(3) against what is installed.
+build_example() {
+    awk -v mark="example $1.c" 'index($0, mark) { found = 1 } found && /^\.Ed/ { exit }
+        inside { print } found && /^\.Bd/ { inside = 1 }' man/librigmem.3 | sed 's/\\e/\\/g' \
+        >"$BATS_TEST_TMPDIR/$1.c"
     export PKG_CONFIG_PATH=$root/usr/lib/pkgconfig
     flags=$(pkg-config --define-variable=prefix="$root/usr" --cflags --libs rigmem)
     read -ra words <<<"$flags"
-    gcc -std=c11 -Wall -Wextra -Werror -o "$BATS_TEST_TMPDIR/reach" "$BATS_TEST_TMPDIR/reach.c" \
-        "${words[@]}"
+    gcc -std=c11 -Wall -Wextra -Werror -o "$BATS_TEST_TMPDIR/$1" "$BATS_TEST_TMPDIR/$1.c" "${words[@]}"
+}
+
+@test "the first program of librigmem(3) builds by the installed rigmem.pc and answers" {
+    install_it
+    build_example reach
     run "$BATS_TEST_TMPDIR/reach" tests/machines/server-8gpu.json
     [ "$status" -eq 0 ]
     [ "${lines[0]}" = "gpu1 yes" ]
     [[ $output == *"gpu2 no "* ]]
+}
+
+@test "the second program of librigmem(3) places memory, hands it to a NIC and frees in both orders" {
+    install_it
+    build_example place
+    run "$BATS_TEST_TMPDIR/place" tests/machines/server-8gpu.json
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 4 ]
+    for i in 0 2; do
+        [ "${lines[i]}" = "gpu0 reads hello, gpu1 reads hello" ]
+        [ "${lines[i + 1]}" = "freed, and kept: reserved for 0000:05:00.0" ]
+    done
 }
