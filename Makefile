@@ -30,7 +30,10 @@ CC := gcc
 endif
 AR := ar
 OBJCOPY ?= objcopy
+# Not where gcc warns of what its own sanitizers or counters put there.
+ifneq ($(filter release clang,$(VARIANT)),)
 WERROR ?= -Werror
+endif
 WARNINGS := -Wall -Wextra $(WERROR) -Wconversion -Wshadow -Wvla -Wundef -Wstrict-prototypes \
 	-Wmissing-prototypes -Wformat=2 -Wpointer-arith -Wcast-qual -Wwrite-strings
 CPPFLAGS += -Ilib -D_GNU_SOURCE
