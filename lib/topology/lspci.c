@@ -309,9 +309,8 @@ static enum rig_status finish(struct reader *r, struct rig_error *err)
     bool tree = r->tree && lspci_tree_count(r->tree) > 0;
     if (!r->functions.any_text && !r->functions.any_hex && !r->functions.any_path && !tree)
         return refuse_text(r, err);
-    enum rig_status status = lspci_settle_paths(&r->functions, err);
-    if (status == RIG_OK)
-        status = lspci_add_tree(&r->functions, r->tree, err);
+    lspci_settle_paths(&r->functions);
+    enum rig_status status = lspci_add_tree(&r->functions, r->tree, err);
     if (status != RIG_OK)
         return status;
     r->functions.t->machine.source = r->functions.any_text || r->functions.any_path

@@ -340,7 +340,7 @@ enum rig_status lspci_add_tree(struct lspci_functions *r, const struct lspci_tre
    finished topology and is true iff that has to be finished again. */
 bool lspci_doubt_places(struct rig_topology *t);
 
-/* lspci_settle_paths places what paths tell of once all is read. RIG_FAILED: memory. */
-enum rig_status lspci_settle_paths(struct lspci_functions *r, struct rig_error *err);
+/* lspci_settle_paths, once all is read, puts on root buses what has no path in a text that has. */
+void lspci_settle_paths(struct lspci_functions *r);
 
 #endif

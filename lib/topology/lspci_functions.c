@@ -142,6 +142,29 @@ static enum rig_status find_buses(struct lspci_functions *r, struct lspci_place 
     return RIG_OK;
 }
 
+/* The bridges of a path are functions too, even where the text has nothing else of them. */
+static enum rig_status add_bridges(struct lspci_functions *r, const struct lspci_place *place,
+                                   size_t line, struct rig_error *err)
+{
+    for (unsigned i = 0; i + 1 < place->length; i++) {
+        int index;
+        bool is_new;
+        enum rig_status status =
+            lspci_record_find(&r->records, r->t, place->path[i], &index, &is_new, err);
+        if (status != RIG_OK)
+            return status;
+        if (!is_new)
+            continue;
+        r->records.record[index].line = line;
+        struct node *node = &r->t->node[index];
+        node->f.header_type = fact_assumed(1, "a path names it as a bridge");
+        node->place = i == 0 ? PLACE_BY_BUSES : PLACE_UNDER;
+        if (i > 0)
+            node->parent_bdf = place->path[i - 1];
+    }
+    return RIG_OK;
+}
+
 enum rig_status lspci_place_block(struct lspci_functions *r, struct lspci_place *place,
                                   struct lspci_block *block, struct rig_error *err)
 {
@@ -155,35 +178,18 @@ enum rig_status lspci_place_block(struct lspci_functions *r, struct lspci_place 
     r->any_path = true;
     node->place = PLACE_UNDER;
     node->parent_bdf = place->path[place->length - 2];
-    return RIG_OK;
+    return add_bridges(r, place, block->line, err);
 }
 
-/* Bridges that only paths name are functions too; and where paths are printed, a place without one
-   is on a root bus. */
-enum rig_status lspci_settle_paths(struct lspci_functions *r, struct rig_error *err)
+void lspci_settle_paths(struct lspci_functions *r)
 {
-    if (!r->any_path)
-        return RIG_OK;
-    for (int i = 0; i < r->t->count; i++) {
+    for (int i = 0; r->any_path && i < r->t->count; i++) {
         struct node *node = &r->t->node[i];
-        if (node->place != PLACE_UNDER) {
-            node->place = PLACE_ROOT;
-            node->parent_bdf = node->f.bdf;
+        if (node->place == PLACE_UNDER)
             continue;
-        }
-        int index;
-        bool is_new;
-        struct rig_bdf bridge = node->parent_bdf;
-        enum rig_status status = lspci_record_find(&r->records, r->t, bridge, &index, &is_new, err);
-        if (status != RIG_OK)
-            return status;
-        if (is_new) {
-            r->records.record[index].line = r->records.record[i].line;
-            r->t->node[index].place = PLACE_UNKNOWN;
-            r->t->node[index].f.header_type = fact_assumed(1, "a path names it as a bridge");
-        }
+        node->place = PLACE_ROOT;
+        node->parent_bdf = node->f.bdf;
     }
-    return RIG_OK;
 }
 
 enum rig_status lspci_add_tree(struct lspci_functions *r, const struct lspci_tree *tree,

@@ -189,8 +189,11 @@ static enum rig_status refuse_twice(const struct lspci_tree *tree, const char *n
     return RIG_BAD_INPUT;
 }
 
-static enum rig_status add_root(struct lspci_tree *tree, const struct bracket *bracket, size_t line,
-                                struct rig_error *err)
+/* More root buses than any machine has; they are searched one by one. */
+#define MAX_ROOTS 4096
+
+static enum rig_status add_root(struct lspci_tree *tree, const struct bracket *bracket,
+                                const char *name, size_t line, struct rig_error *err)
 {
     tree->again = false;
     tree->domain = bracket->domain;
@@ -202,6 +205,8 @@ static enum rig_status add_root(struct lspci_tree *tree, const struct bracket *b
         tree->again_line = line;
         return RIG_OK;
     }
+    if (tree->roots == MAX_ROOTS)
+        return rig_fail_at(err, name, line, 0, "more than %d root buses", MAX_ROOTS);
     if (tree->roots == tree->root_capacity) {
         int capacity = tree->root_capacity ? tree->root_capacity * 2 : 16;
         struct root *root = realloc(tree->root, (size_t)capacity * sizeof *root);
@@ -314,7 +319,7 @@ static enum rig_status draw_listed_bus(struct cursor *c, size_t column,
     c->bus.bus = bracket->first;
     if (list->root) {
         c->bus.domain = bracket->domain;
-        return add_root(c->tree, bracket, c->line->number, c->err);
+        return add_root(c->tree, bracket, c->name, c->line->number, c->err);
     }
     return RIG_OK;
 }

@@ -560,6 +560,7 @@ static void paths_tell_places(void **state)
     assert_string_equal(above(t, "00:01.0"), "-");
     assert_string_equal(above(t, "03:00.0"), "0000:02:08.0");
     assert_string_equal(above(t, "04:00.0"), "0000:02:09.0");
+    assert_string_equal(above(t, "02:09.0"), "0000:01:00.0");
     assert_int_equal(rig_topology_count(t), 7); /* 02:09.0 is named in a path alone */
     rig_topology_free(t);
 }

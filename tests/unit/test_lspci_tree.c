@@ -180,6 +180,16 @@ static void what_hangs_nowhere_is_refused(void **state)
     refuse("-[0000:00]-+-00.0\n           \\-00.0\n", "drawn twice");
 }
 
+static void more_root_buses_than_machines_have_are_refused(void **state)
+{
+    (void)state;
+    char *text = malloc(5000 * 16), *end = text;
+    for (int i = 0; i < 5000; i++)
+        end += sprintf(end, "-[%04x:00]-\n", i);
+    refuse(text, "tree:4097: more than 4096 root buses");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +202,7 @@ int main(void)
         cmocka_unit_test(blocks_beside_a_tree_take_their_places_from_it),
         cmocka_unit_test(a_block_that_contradicts_the_tree_is_refused),
         cmocka_unit_test(an_elided_tree_gives_what_it_shows),
+        cmocka_unit_test(more_root_buses_than_machines_have_are_refused),
         cmocka_unit_test(what_hangs_nowhere_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
