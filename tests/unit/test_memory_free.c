@@ -142,8 +142,7 @@ static void empty_tables_go_back_after_a_confirmed_flush_alone(void **state)
 
 /* ---- peers */
 
-static void
-memory_stays_until_no_peer_reaches_it_and_goes_back_at_the_owners_next_call(void **state)
+static void kept_memory_goes_back_at_the_owners_next_call_and_not_before(void **state)
 {
     (void)state;
     enum { ALLOC, MAP_HOST, MAP_PEER, FREE, RELEASE, CALLS };
@@ -320,8 +319,7 @@ int main(void)
         cmocka_unit_test(an_unconfirmed_free_keeps_memory_and_addresses_until_the_give_back),
         cmocka_unit_test(all_ones_are_no_confirmation),
         RIG_TEST(empty_tables_go_back_after_a_confirmed_flush_alone),
-        cmocka_unit_test(
-            memory_stays_until_no_peer_reaches_it_and_goes_back_at_the_owners_next_call),
+        cmocka_unit_test(kept_memory_goes_back_at_the_owners_next_call_and_not_before),
         cmocka_unit_test(the_peers_own_holds_begin_before_its_tables_point_there),
         cmocka_unit_test(a_peers_unconfirmed_free_keeps_both_holds_until_each_ones_release),
         RIG_TEST3(several_peers_keep_memory_until_the_last_one),

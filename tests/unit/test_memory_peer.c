@@ -101,6 +101,29 @@ static void borrowed_memory_is_mapped_for_peers_too(void **state)
     assert_true(rig_reads(r, 1, rig_region_address(p), 0x19));
 }
 
+static void a_peers_region_has_the_window_of_the_region_it_maps(void **state)
+{
+    struct rig *r = *state;
+    for (int kind = RIG_KIND_GPU; kind <= RIG_KIND_HOST; kind++) {
+        struct rig_region g = rig_alloc(r, 0, (enum rig_kind)kind, KIB(8));
+        struct rig_region p = rig_map_peer(r, 1, g);
+        struct rig_host own, peer;
+        uint8_t byte = (uint8_t)(0x90 + kind);
+        assert_int_equal(rig_region_host(p, &peer), kind != RIG_KIND_GPU);
+        if (kind == RIG_KIND_GPU)
+            continue;
+        assert_true(rig_region_host(g, &own));
+        assert_ptr_equal(own.memory, peer.memory);
+        assert_int_equal(rig_region_write(p, KIB(8) - 1, &byte, 1, NULL), RIG_OK);
+        assert_true(rig_reads(r, 0, rig_region_address(g) + KIB(8) - 1, byte));
+        /* It lasts as long as the memory does, whoever freed it. */
+        rig_free(r, g);
+        assert_int_equal(rig_region_read(p, KIB(8) - 1, &byte, 1, NULL), RIG_OK);
+        assert_int_equal(byte, 0x90 + kind);
+        rig_free(r, p);
+    }
+}
+
 static void of_a_peers_region_it_maps_the_region_that_one_maps(void **state)
 {
     struct rig *r = *state;
@@ -385,6 +408,7 @@ int main(void)
         cmocka_unit_test(gpu_memory_is_mapped_over_the_link_of_a_fabric),
         RIG_TEST(system_memory_is_mapped_at_its_pages_which_a_pin_keeps),
         RIG_TEST(borrowed_memory_is_mapped_for_peers_too),
+        RIG_TEST(a_peers_region_has_the_window_of_the_region_it_maps),
         RIG_TEST3(of_a_peers_region_it_maps_the_region_that_one_maps),
         RIG_TEST(memory_that_is_mapped_already_is_a_new_region_over_the_same_mapping),
         RIG_TEST(gpus_on_different_machines_are_refused),

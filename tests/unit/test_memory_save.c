@@ -166,10 +166,183 @@ static void what_is_restored_goes_on_with_the_same_addresses_and_ids(void **stat
     }
 }
 
+/* ---- a process that was killed */
+
+/* A session's GPU work reads the byte, by cache or tables. */
+static bool gpu_reads(struct session *s, int gpu, rig_gpu_address at)
+{
+    uint8_t byte;
+    return rig_twin_gpu_read(s->machine, rig_gpu_names[gpu], at, &byte, 1, NULL) == RIG_OK;
+}
+
+/* The process did all of the request, and was killed before it saved: the state is the one from
+   before. `request` is done there once for real, once supposed. */
+static void kill_in(struct session *s, void (*request)(struct session *s, enum rig_status wanted))
+{
+    json_t *memories = save(s), *machine;
+    assert_int_equal(machine_save(s->machine, &machine, NULL), RIG_OK);
+    request(s, RIG_OK);
+    rig_gpus_free(s->gpus);
+    machine_detach(s->machine);
+    assert_int_equal(twin_reopen(s->t, s->directory, machine, &s->machine, NULL), RIG_OK);
+    assert_int_equal(gpus_restore(s->machine, memories, &s->gpus, NULL), RIG_OK);
+    gpus_suppose(s->gpus, true);
+    request(s, RIG_FAILED);
+    gpus_suppose(s->gpus, false);
+    json_decref(memories);
+    json_decref(machine);
+}
+
+static struct rig_region made_region;
+
+static void alloc_gpu(struct session *s, enum rig_status wanted)
+{
+    assert_int_equal(
+        rig_memory_alloc(memory_at(s, 0), RIG_KIND_GPU, MIB(3), false, &made_region, NULL), wanted);
+}
+
+static void alloc_host(struct session *s, enum rig_status wanted)
+{
+    assert_int_equal(
+        rig_memory_alloc(memory_at(s, 0), RIG_KIND_HOST, MIB(3), false, &made_region, NULL),
+        wanted);
+}
+
+static void map_first(struct session *s, enum rig_status wanted)
+{
+    assert_int_equal(rig_memory_map_peer(memory_at(s, 1), region_at(s, 1), &made_region, NULL),
+                     wanted);
+}
+
+static void free_first(struct session *s, enum rig_status wanted)
+{
+    struct rig_region first = region_at(s, 1);
+    assert_int_equal(rig_memory_free(first.memory, first, NULL), wanted);
+}
+
+/* No address that was given out is reached by a GPU that does not know of it. */
+static void requests_of_a_process_that_was_killed_leave_what_they_took(void **state)
+{
+    (void)state;
+    void (*const requests[])(struct session *, enum rig_status) = {alloc_gpu, alloc_host, map_first,
+                                                                   free_first};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(requests); i++)
+        for (int kind = RIG_KIND_GPU; kind <= RIG_KIND_HOST; kind++) {
+            struct session s;
+            struct rig_region first, other;
+            open_session(&s);
+            assert_int_equal(rig_memory_alloc(memory_at(&s, 0), (enum rig_kind)kind, KIB(8), false,
+                                              &first, NULL),
+                             RIG_OK);
+            rig_gpu_address old = rig_region_address(first);
+            kill_in(&s, requests[i]);
+            /* What it wrote may be reached, so nothing is given out there. */
+            for (int n = 0; n < 12; n++) {
+                struct rig_memory *m = memory_at(&s, 0);
+                assert_int_equal(rig_memory_alloc(m, (enum rig_kind)(n % 3), KIB(4) << (n % 4),
+                                                  false, &other, NULL),
+                                 RIG_OK);
+                assert_true(gpu_reads(&s, 0, rig_region_address(other)));
+                if (requests[i] == free_first)
+                    assert_true(rig_region_address(other) != old);
+            }
+            if (requests[i] == map_first) {
+                /* The next map_peer takes over what it left. */
+                struct rig_region p;
+                assert_int_equal(rig_memory_map_peer(memory_at(&s, 1), region_at(&s, 1), &p, NULL),
+                                 RIG_OK);
+                assert_true(gpu_reads(&s, 1, rig_region_address(p)));
+            }
+            next_process(&s);
+            for (int gpu = 0; gpu < 3; gpu++)
+                assert_int_equal(rig_memory_release(memory_at(&s, gpu), NULL), RIG_OK);
+            struct twin_audit audit;
+            twin_audit(s.machine, &audit);
+            assert_int_equal(audit.grants, 0);
+            assert_int_equal(audit.pins, 0);
+            close_session(&s);
+        }
+}
+
+/* ---- hostile states */
+
+/* Every text and number of the state in turn is something else: bad input, or a state that can be
+   gone on with and ended. */
+static void spoil(json_t *j, size_t *at, size_t which, const char *text, json_int_t number)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+    if (json_is_object(j)) {
+        json_object_foreach(j, key, value)
+        {
+            spoil(value, at, which, text, number);
+        }
+    } else if (json_is_array(j)) {
+        json_array_foreach(j, i, value)
+        {
+            spoil(value, at, which, text, number);
+        }
+    } else if ((*at)++ == which) {
+        if (json_is_string(j))
+            json_string_set(j, text);
+        else if (json_is_integer(j))
+            json_integer_set(j, number);
+    }
+}
+
+static void a_state_that_breaks_a_rule_is_bad_input(void **state)
+{
+    (void)state;
+    struct session s;
+    struct play p = {.seed = 3};
+    open_session(&s);
+    for (int i = 0; i < 30; i++)
+        step(&s, &p);
+    json_t *memories = save(&s), *machine;
+    assert_int_equal(machine_save(s.machine, &machine, NULL), RIG_OK);
+    rig_gpus_free(s.gpus);
+    machine_detach(s.machine);
+    static const char *const texts[] = {"", "0x0", "9 L0 1 2", "0000:06:00.0", "zz"};
+    static const json_int_t numbers[] = {-1, 0, INT64_MAX};
+    size_t refused = 0, count = 0;
+    for (size_t which = 0;; which++) {
+        size_t at = 0;
+        for (size_t k = 0; k < RIG_ARRAY_LENGTH(texts); k++) {
+            json_t *spoiled = json_deep_copy(memories);
+            at = 0;
+            spoil(spoiled, &at, which, texts[k], numbers[k % 3]);
+            if (at > which && !json_equal(spoiled, memories)) {
+                struct rig_error err = {.status = RIG_OK};
+                struct rig_gpus *g;
+                assert_int_equal(twin_reopen(s.t, s.directory, machine, &s.machine, NULL), RIG_OK);
+                enum rig_status status = gpus_restore(s.machine, spoiled, &g, &err);
+                count++;
+                refused += status == RIG_BAD_INPUT;
+                assert_true(status == RIG_OK || status == RIG_BAD_INPUT);
+                if (status == RIG_OK)
+                    rig_gpus_free(g);
+                machine_detach(s.machine);
+            }
+            json_decref(spoiled);
+        }
+        if (at <= which)
+            break;
+    }
+    assert_true(refused * 10 > count * 8);
+    assert_int_equal(twin_reopen(s.t, s.directory, machine, &s.machine, NULL), RIG_OK);
+    assert_int_equal(gpus_restore(s.machine, memories, &s.gpus, NULL), RIG_OK);
+    json_decref(memories);
+    json_decref(machine);
+    close_session(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_restored_goes_on_with_the_same_addresses_and_ids),
+        cmocka_unit_test(requests_of_a_process_that_was_killed_leave_what_they_took),
+        cmocka_unit_test(a_state_that_breaks_a_rule_is_bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

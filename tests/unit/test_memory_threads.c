@@ -1,6 +1,7 @@
 /* Two and three GPUs' owners at once, peers of each other, and somebody who only looks: no two
    calls wait for each other in a cycle, and nothing is held at the end. RIGMEM_SOAK: how many times
    as long. */
+#include "machine/functions.h"
 #include "rigs.h"
 
 #include <setjmp.h>
@@ -260,11 +261,28 @@ static void an_owner_that_releases_and_takes_again_beside_its_peers(void **state
     rig_close(&r);
 }
 
+/* A question that waits for a lock would never end here. */
+static void reaches_is_asked_while_every_lock_is_held(void **state)
+{
+    struct rig *r = *state;
+    gpu_memory_lock(r->m[0]);
+    gpu_memory_lock(r->m[1]);
+    pthread_mutex_lock(&r->gpus->lock);
+    pthread_mutex_lock(&r->machine->functions->lock);
+    struct rig_reach_facts a = rig_memory_reach(r->m[0]), b = rig_memory_reach(r->m[1]);
+    assert_true(rig_reaches(rig_machine_topology(r->machine), &a, &b));
+    pthread_mutex_unlock(&r->machine->functions->lock);
+    pthread_mutex_unlock(&r->gpus->lock);
+    gpu_memory_unlock(r->m[1]);
+    gpu_memory_unlock(r->m[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_owners_at_once_peers_of_each_other),
         cmocka_unit_test(three_owners_at_once_peers_of_each_other),
+        RIG_TEST(reaches_is_asked_while_every_lock_is_held),
         cmocka_unit_test(an_owner_that_releases_and_takes_again_beside_its_peers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
