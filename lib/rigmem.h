@@ -1066,6 +1066,196 @@ bool rig_gpus_next_region(const struct rig_gpus *gpus, uint64_t after,
    the i-th from 0; false where there are no more. It tells of kept regions too. */
 bool rig_region_client(struct rig_region region, size_t i, struct rig_bdf *out_client);
 
+/* ---------- sessions
+
+   A session is what the memory commands act on between one and the next: a machine, the functions
+   it took, its GPUs' memory, and names for regions. It lives in a file (rigmem-state(5)), with a
+   directory FILE.d of a twin's memory, FILE.intent and FILE.lock beside it, or in this process.
+
+   Of a session on file each use is one transaction: rig_session_begin locks and loads it, requests
+   act, rig_session_commit writes it whole, rig_session_end lets go. Killed at any point, the next
+   transaction finds the session as it was before or as it is after, and takes what a request that
+   was cut short had begun as the specification says: held until its GPU is given back. SIGINT,
+   SIGTERM, SIGHUP and SIGQUIT wait from begin to end. One thread uses a session. */
+
+struct rig_session;
+
+/* What a transaction is for. */
+enum rig_session_use {
+    RIG_SESSION_CHANGE, /* to change the session */
+    RIG_SESSION_LOOK,   /* to look; it is not committed */
+    RIG_SESSION_TRY,    /* to see what a change would do: on a copy, which is not committed */
+};
+
+/* rig_session_begin makes *out_session the session of `path`, for one transaction: open, or not
+   open where there is no such file, and then as it was never begun unless rig_session_start starts
+   it. path NULL: a new session in this process, not open, for as many requests as there are.
+   Releases that can finish are finished. End it with rig_session_end.
+   RIG_REFUSED    the file, its directory or its lock could be another user's doing: not a regular
+                  file of the user's or of root, more than one link, writable by others, below a
+                  directory that others may change (sticky ones are allowed); or cannot be locked
+   RIG_BAD_INPUT  the file is no session of this version, or breaks a rule; err says where
+   RIG_FAILED     I/O, memory ran out */
+enum rig_status rig_session_begin(const char *path, enum rig_session_use use,
+                                  struct rig_session **out_session, struct rig_error *err);
+
+/* rig_session_end lets go of the session: what was not committed is as if it had not been asked
+   for, except that devices may have been written. A session in this process ends: every function is
+   released. NULL is allowed. */
+void rig_session_end(struct rig_session *take_session);
+
+/* rig_session_commit writes the session, if anything changed: one fsync of the file, one of its
+   directory. RIG_FAILED: the file is as it was; the next transaction finds what was begun. */
+enum rig_status rig_session_commit(struct rig_session *s, struct rig_error *err);
+
+/* rig_session_turn begins the next request of a session in this process. */
+void rig_session_turn(struct rig_session *s);
+
+bool rig_session_is_open(const struct rig_session *s);
+
+/* rig_session_warning is the i-th thing that the loading found, or NULL: requests that were cut
+   short, mapped files that are gone. */
+const char *rig_session_warning(const struct rig_session *s, size_t i);
+
+/* rig_session_start makes a session that is not open one of a twin of t, which `source` named, with
+   nothing taken. `options` may be NULL. RIG_INVALID: it is open. RIG_REFUSED: its directory cannot
+   be used. RIG_FAILED: I/O, memory ran out. */
+enum rig_status rig_session_start(struct rig_session *s, const struct rig_topology *t,
+                                  const char *source, const struct rig_gpus_options *options,
+                                  struct rig_error *err);
+
+/* Of an open session: its machine, its GPUs, the source that named the machine, and the machine's
+   capture as it was when the session started (NUL-terminated, to be freed; NULL: memory). */
+struct rig_machine *rig_session_machine(const struct rig_session *s);
+struct rig_gpus *rig_session_gpus(const struct rig_session *s);
+const char *rig_session_source(const struct rig_session *s);
+char *rig_session_capture(const struct rig_session *s);
+
+/* rig_session_take takes the GPU named by bus address or alias and creates its memory; master: bus
+   mastering goes on then. After a failure the function is released.
+   As rig_device_take and rig_memory_create. */
+enum rig_status rig_session_take(struct rig_session *s, const char *gpu,
+                                 const struct rig_memory_options *options, bool master,
+                                 struct rig_memory **out_memory, struct rig_error *err);
+
+/* rig_session_link joins GPUs by links before they are taken: rig_gpus_link. */
+enum rig_status rig_session_link(struct rig_session *s, unsigned fabric,
+                                 const char *const *functions, int count,
+                                 struct rig_link *out_links, struct rig_error *err);
+
+/* rig_session_release releases a GPU: rig_memory_release. */
+enum rig_status rig_session_release(struct rig_session *s, struct rig_memory *m,
+                                    struct rig_error *err);
+
+/* rig_session_close releases every GPU, gives all back, and removes the session's files; it is not
+   open then. In a trial nothing is removed.
+   RIG_REFUSED  a function that was given memory by `bus` may still master the bus, unless `force`
+   RIG_FAILED   a function may still master the bus, unless `force`; the rest is released. I/O */
+enum rig_status rig_session_close(struct rig_session *s, bool force, struct rig_error *err);
+
+/* rig_session_gpu is the memory of the GPU named by bus address or alias that the session has.
+   RIG_INVALID: no such function, or the session does not have it. */
+enum rig_status rig_session_gpu(const struct rig_session *s, const char *name,
+                                struct rig_memory **out_memory, struct rig_error *err);
+
+/* rig_session_region is the region that is out and is called `name`: r1, a name given to it, or
+   @last. RIG_INVALID: none is, or it was freed. */
+enum rig_status rig_session_region(const struct rig_session *s, const char *name,
+                                   struct rig_region *out_region, struct rig_error *err);
+
+/* rig_session_region_name is the name given to the region with that id, or NULL. */
+const char *rig_session_region_name(const struct rig_session *s, uint64_t id);
+
+/* rig_session_names is the i-th name that is in use, NULL past the last. */
+const char *rig_session_names(const struct rig_session *s, size_t i);
+
+/* The requests: those of GPU memory, with names. `name` may be NULL; one that is in use, or could
+   be taken for something else, is misuse. Outcomes are those of rig_memory_alloc and so on. */
+enum rig_status rig_session_alloc(struct rig_session *s, const char *gpu, enum rig_kind kind,
+                                  uint64_t bytes, bool uncached, const char *name,
+                                  struct rig_region *out_region, struct rig_error *err);
+enum rig_status rig_session_map_peer(struct rig_session *s, const char *gpu, const char *region,
+                                     const char *name, struct rig_region *out_region,
+                                     struct rig_error *err);
+enum rig_status rig_session_free(struct rig_session *s, const char *region,
+                                 struct rig_region *out_region, struct rig_error *err);
+enum rig_status rig_session_bus(struct rig_session *s, const char *region, const char *client,
+                                struct rig_bus_range **out_ranges, size_t *out_count,
+                                struct rig_error *err);
+
+/* rig_session_map_host borrows `bytes` bytes at `address` of what the session's process sees, host
+   regions and mapped files. */
+enum rig_status rig_session_map_host(struct rig_session *s, const char *gpu, uint64_t address,
+                                     uint64_t bytes, const char *name,
+                                     struct rig_region *out_region, struct rig_error *err);
+
+/* rig_session_map_file maps `bytes` bytes at `offset` of a regular file into the process, where
+   they stay in every later transaction, and borrows them. bytes 0: up to its end. RIG_REFUSED: the
+   file cannot be read and written, or is shorter. */
+enum rig_status rig_session_map_file(struct rig_session *s, const char *gpu, const char *path,
+                                     uint64_t offset, uint64_t bytes, const char *name,
+                                     struct rig_region *out_region, struct rig_error *err);
+
+/* rig_session_region_host is rig_region_host, with the file of rig_session_map_file as path. */
+bool rig_session_region_host(const struct rig_session *s, struct rig_region region,
+                             struct rig_host *out_host);
+
+/* rig_session_fault is rig_twin_fault for the requests that follow: an armed fault counts the steps
+   of the next of the five requests above that is no misuse, and is disarmed after it. */
+enum rig_status rig_session_fault(struct rig_session *s, const char *spec, struct rig_error *err);
+
+/* What is read or written, and who does it. Shapes: a region (region.memory is not NULL), from byte
+   `at` of it on; or, of GPU `gpu`, the GPU address `at`. By NULL: the process, which sees all
+   memory of the twin that the GPU's tables lead to. By a GPU of the session: its work, through its
+   translation cache and tables. By another function: a DMA to where a region's or a GPU address's
+   bytes are on the bus; an address outside the GPU's space is a bus address. */
+struct rig_access {
+    struct rig_region region;
+    const char *gpu;
+    uint64_t at;
+    const char *by;
+};
+
+/* rig_session_read and rig_session_write move bytes. RIG_INVALID: not within the region, no such
+   function. RIG_REFUSED: a table or the fabric does not carry it; err names the level or hop.
+   RIG_FAILED: the device left the bus, I/O. */
+enum rig_status rig_session_read(struct rig_session *s, const struct rig_access *access,
+                                 void *out_data, size_t bytes, struct rig_error *err);
+enum rig_status rig_session_write(struct rig_session *s, const struct rig_access *access,
+                                  const void *data, size_t bytes, struct rig_error *err);
+
+/* One entry of a walk, as it stands in the GPU's memory. */
+struct rig_walk_level {
+    const char *name; /* of the level in the format: "PDB2" */
+    uint64_t table;   /* where its table begins */
+    uint64_t index;
+    uint64_t entry[2];
+    unsigned entry_bytes; /* 8 or 16: entry[1] is the upper half */
+    const char *kind;     /* "invalid", "sparse", "hides", "directory", "leaf", "lost" */
+    const char *memory;   /* of a leaf or the first child: "own", "system", "link" */
+    uint64_t address;     /* in the entry's terms */
+    uint64_t bytes;       /* a leaf's span */
+    unsigned peer, fragment, type;
+    bool snooped, uncached, readable, writable, executable;
+};
+
+#define RIG_WALK_LEVELS 9
+
+/* A walk of a GPU's tables, from the root down. `mapped`: it ends in memory: address is the exact
+   byte, in the entry's terms, and bytes what is left of its page. */
+struct rig_walk {
+    int count;
+    struct rig_walk_level level[RIG_WALK_LEVELS];
+    bool mapped;
+    enum rig_target_kind target;
+    uint64_t address, bytes;
+};
+
+/* rig_session_walk makes *out_walk the walk for GPU address `at` of a GPU of the session, by its
+   tables alone. RIG_FAILED: the GPU left the bus, a table could not be read. */
+enum rig_status rig_session_walk(struct rig_session *s, const char *gpu, rig_gpu_address at,
+                                 struct rig_walk *out_walk, struct rig_error *err);
+
 #ifdef __cplusplus
 }
 #endif

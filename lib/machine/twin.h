@@ -159,6 +159,16 @@ struct twin_translation {
 bool twin_translate(struct rig_machine *m, int gpu, rig_gpu_address at,
                     struct twin_translation *out_translation);
 
+/* twin_tables is twin_translate by the tables alone, past the cache. */
+bool twin_tables(struct rig_machine *m, int gpu, rig_gpu_address at,
+                 struct twin_translation *out_translation);
+
+/* twin_walk makes *out_walk (machine/walk.h) the GPU's own walk for `at`, by the root it was told
+   of; no step where it was told of none. RIG_FAILED: a table cannot be read from its file. */
+struct walk;
+enum rig_status twin_walk(struct rig_machine *m, int gpu, rig_gpu_address at, struct walk *out_walk,
+                          struct rig_error *err);
+
 /* ---- faults */
 
 /* The kinds of operations that are steps. */

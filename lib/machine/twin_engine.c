@@ -317,6 +317,40 @@ bool twin_translate(struct rig_machine *m, int gpu, rig_gpu_address at,
     return true;
 }
 
+bool twin_tables(struct rig_machine *m, int gpu, rig_gpu_address at,
+                 struct twin_translation *out_translation)
+{
+    struct twin *w = twin_of(m);
+    struct walk walk = {.end = WALK_UNMAPPED};
+    struct twin_translation to;
+    twin_lock(w);
+    if (w->function[gpu].gpu)
+        walk_for(w, gpu, at, &walk, NULL);
+    bool found = walk.end == WALK_LEAF && resolve(w, gpu, &walk.step[walk.last].entry, at, &to);
+    twin_unlock(w);
+    if (!found)
+        return false;
+    to.address += at & (PAGE_BYTES - 1);
+    *out_translation = to;
+    return true;
+}
+
+enum rig_status twin_walk(struct rig_machine *m, int gpu, rig_gpu_address at, struct walk *out_walk,
+                          struct rig_error *err)
+{
+    struct twin *w = twin_of(m);
+    struct rig_error local = {.status = RIG_OK};
+    *out_walk = (struct walk){.end = WALK_UNMAPPED, .last = -1};
+    twin_lock(w);
+    if (w->function[gpu].gpu)
+        walk_for(w, gpu, at, out_walk, &local);
+    twin_unlock(w);
+    if (out_walk->end != WALK_BROKEN)
+        return RIG_OK;
+    return rig_fail(err, RIG_FAILED, local.what, "%s",
+                    local.status == RIG_OK ? "a table lies outside the GPU's memory" : local.why);
+}
+
 size_t twin_cached(struct rig_machine *m, int gpu)
 {
     struct twin *w = twin_of(m);

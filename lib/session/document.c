@@ -1,0 +1,238 @@
+/* The state file's document: rigmem-state(5). */
+#include "session/session.h"
+
+#include "base/json.h"
+#include "gpu/save.h"
+#include "machine/function.h"
+#include "machine/twin.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FORMAT "rigmem-state"
+#define VERSION 1
+#define NAMES_MAX 1000000
+
+/* ---- writing */
+
+static json_t *saved_names(const struct rig_session *s)
+{
+    json_t *all = json_object();
+    bool whole = all != NULL;
+    for (size_t i = 0; i < s->names && whole; i++)
+        whole =
+            json_object_set_new(all, s->name[i].text, json_integer((json_int_t)s->name[i].id)) == 0;
+    if (whole)
+        return all;
+    json_decref(all);
+    return NULL;
+}
+
+static json_t *saved_files(const struct rig_session *s)
+{
+    json_t *all = json_array();
+    bool whole = all != NULL;
+    for (size_t i = 0; i < s->files && whole; i++) {
+        const struct mapped_file *f = &s->file[i];
+        json_t *one = json_pack("{so sI ss sI sI}", "address", json_hex(f->address), "bytes",
+                                (json_int_t)f->bytes, "path", f->path, "offset",
+                                (json_int_t)f->offset, "region", (json_int_t)f->id);
+        whole = json_array_append_new(all, one) == 0;
+    }
+    if (whole)
+        return all;
+    json_decref(all);
+    return NULL;
+}
+
+static enum rig_status document(struct rig_session *s, json_t **out, struct rig_error *err)
+{
+    json_t *gpus = NULL, *machine = NULL;
+    enum rig_status status = gpus_save(s->gpus, &gpus, err);
+    if (status == RIG_OK)
+        status = machine_save(s->machine, &machine, err);
+    if (status != RIG_OK) {
+        json_decref(gpus);
+        return status;
+    }
+    *out = json_pack("{ss si sI ss sO sI so so so so so}", "format", FORMAT, "version", VERSION,
+                     "generation", (json_int_t)(s->generation + 1), "source", s->source, "capture",
+                     s->capture, "last", (json_int_t)s->last, "names", saved_names(s), "files",
+                     saved_files(s), "next_file", json_hex(s->next_file), "gpus", gpus, "machine",
+                     machine);
+    return *out ? RIG_OK : rig_fail_memory(err);
+}
+
+enum rig_status document_text(struct rig_session *s, char **out_text, struct rig_error *err)
+{
+    json_t *all;
+    enum rig_status status = document(s, &all, err);
+    if (status != RIG_OK)
+        return status;
+    char *text = json_dumps(all, JSON_COMPACT);
+    json_decref(all);
+    if (!text)
+        return rig_fail_memory(err);
+    if (strlen(text) > PLACE_MAX) {
+        free(text);
+        return rig_fail(err, RIG_FAILED, s->place.path, "it would be larger than 64 MiB");
+    }
+    *out_text = text;
+    return RIG_OK;
+}
+
+/* ---- reading */
+
+static enum rig_status bad(const struct rig_session *s, const char *what, struct rig_error *err)
+{
+    return rig_fail(err, RIG_BAD_INPUT, s->place.path, "%s is missing or wrong", what);
+}
+
+static enum rig_status read_names(struct rig_session *s, json_t *all, struct rig_error *err)
+{
+    size_t count = json_object_size(all);
+    if (!json_is_object(all) || count > NAMES_MAX)
+        return bad(s, "names", err);
+    s->name = calloc(count + 1, sizeof *s->name);
+    if (!s->name)
+        return rig_fail_memory(err);
+    const char *key;
+    json_t *id;
+    json_object_foreach(all, key, id)
+    {
+        if (strlen(key) >= NAME_BYTES || !json_is_integer(id) || json_integer_value(id) <= 0)
+            return bad(s, "a name", err);
+        struct name *n = &s->name[s->names++];
+        strcpy(n->text, key);
+        n->id = (uint64_t)json_integer_value(id);
+    }
+    return RIG_OK;
+}
+
+static bool is_place_for_file(const struct mapped_file *f)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end;
+    return f->bytes > 0 && f->address >= FILES_START && rig_add(f->address, f->bytes, &end) &&
+           end <= FILES_END && f->offset <= INT64_MAX - f->bytes && f->bytes <= INT64_MAX &&
+           (f->address & (page - 1)) == (f->offset & (page - 1));
+}
+
+static enum rig_status read_files(struct rig_session *s, const json_t *all, struct rig_error *err)
+{
+    size_t count = json_array_size(all), i;
+    const json_t *one;
+    if (!json_is_array(all) || count > NAMES_MAX)
+        return bad(s, "files", err);
+    s->file = calloc(count + 1, sizeof *s->file);
+    if (!s->file)
+        return rig_fail_memory(err);
+    json_array_foreach(all, i, one)
+    {
+        struct mapped_file *f = &s->file[i];
+        const char *path;
+        if (!json_get_hex(one, "address", &f->address) ||
+            !json_get_count(one, "bytes", &f->bytes) || !json_get_text(one, "path", &path) ||
+            !json_get_count(one, "offset", &f->offset) || !json_get_count(one, "region", &f->id) ||
+            !is_place_for_file(f) ||
+            (i > 0 && f->address < s->file[i - 1].address + s->file[i - 1].bytes))
+            return bad(s, "a mapped file", err);
+        f->path = strdup(path);
+        if (!f->path)
+            return rig_fail_memory(err);
+        s->files++;
+    }
+    return RIG_OK;
+}
+
+static enum rig_status read_head(struct rig_session *s, const json_t *all, struct rig_error *err)
+{
+    const char *format, *source;
+    uint64_t version;
+    if (!json_get_text(all, "format", &format) || strcmp(format, FORMAT) != 0)
+        return rig_fail(err, RIG_BAD_INPUT, s->place.path, "it is no session: format is not %s",
+                        FORMAT);
+    if (!json_get_count(all, "version", &version) || version != VERSION)
+        return rig_fail(err, RIG_BAD_INPUT, s->place.path, "only version %d is read", VERSION);
+    if (!json_get_count(all, "generation", &s->generation) || s->generation >= INT64_MAX)
+        return bad(s, "generation", err);
+    if (!json_get_text(all, "source", &source))
+        return bad(s, "source", err);
+    if (!json_get_count(all, "last", &s->last))
+        return bad(s, "last", err);
+    if (!json_get_hex(all, "next_file", &s->next_file) || s->next_file < FILES_START ||
+        s->next_file > FILES_END)
+        return bad(s, "next_file", err);
+    s->source = strdup(source);
+    return s->source ? RIG_OK : rig_fail_memory(err);
+}
+
+static enum rig_status read_topology(struct rig_session *s, const json_t *all,
+                                     struct rig_topology **out, struct rig_error *err)
+{
+    json_t *capture = json_object_get(all, "capture");
+    if (!json_is_object(capture))
+        return bad(s, "capture", err);
+    s->capture = json_incref(capture);
+    char *text = json_dumps(capture, 0);
+    if (!text)
+        return rig_fail_memory(err);
+    struct rig_error local = {.status = RIG_OK};
+    enum rig_status status = rig_topology_parse("capture", text, strlen(text), out, &local);
+    free(text);
+    if (status == RIG_FAILED)
+        return rig_fail_memory(err);
+    if (status != RIG_OK)
+        return rig_fail(err, RIG_BAD_INPUT, s->place.path, "its capture: %s", local.why);
+    return RIG_OK;
+}
+
+/* What a room below says of its part, said of the file. */
+static enum rig_status pass_on(const struct rig_session *s, const struct rig_error *local,
+                               struct rig_error *err)
+{
+    if (local->status != RIG_BAD_INPUT) {
+        if (err && err->status == RIG_OK)
+            *err = *local;
+        return local->status;
+    }
+    return rig_fail(err, RIG_BAD_INPUT, s->place.path, "%s: %s", local->what, local->why);
+}
+
+static enum rig_status read_machine(struct rig_session *s, const json_t *all, const char *memory,
+                                    struct rig_error *err)
+{
+    struct rig_topology *t;
+    enum rig_status status = read_topology(s, all, &t, err);
+    if (status != RIG_OK)
+        return status;
+    struct rig_error local = {.status = RIG_OK};
+    status = twin_reopen(t, memory, json_object_get(all, "machine"), &s->machine, &local);
+    rig_topology_free(t);
+    if (status != RIG_OK)
+        return pass_on(s, &local, err);
+    files_again(s);
+    status = gpus_restore(s->machine, json_object_get(all, "gpus"), &s->gpus, &local);
+    return status == RIG_OK ? RIG_OK : pass_on(s, &local, err);
+}
+
+enum rig_status document_load(struct rig_session *s, const char *text, size_t bytes,
+                              const char *memory, struct rig_error *err)
+{
+    json_error_t where;
+    json_t *all = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
+    if (!all)
+        return rig_fail_at(err, s->place.path, where.line > 0 ? (size_t)where.line : 1,
+                           where.column > 0 ? (size_t)where.column : 1, "%s", where.text);
+    enum rig_status status = json_is_object(all)
+                                 ? read_head(s, all, err)
+                                 : rig_fail(err, RIG_BAD_INPUT, s->place.path, "it is no object");
+    if (status == RIG_OK)
+        status = read_names(s, json_object_get(all, "names"), err);
+    if (status == RIG_OK)
+        status = read_files(s, json_object_get(all, "files"), err);
+    if (status == RIG_OK)
+        status = read_machine(s, all, memory, err);
+    json_decref(all);
+    return status;
+}

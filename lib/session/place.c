@@ -1,0 +1,434 @@
+#include "session/place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A path deeper than this is no place for a session. */
+#define DEPTH_MAX 128
+#define LOCK_TRIES 1000
+
+static bool is_ours(uid_t owner)
+{
+    return owner == geteuid() || owner == 0;
+}
+
+static enum rig_status broke(const char *what, struct rig_error *err)
+{
+    bool refused = errno == EACCES || errno == EPERM || errno == EROFS || errno == ELOOP ||
+                   errno == ENOTDIR || errno == EISDIR || errno == ENAMETOOLONG ||
+                   errno == ENOENT || errno == ENXIO;
+    return rig_fail(err, refused ? RIG_REFUSED : RIG_FAILED, what, "%s",
+                    errno == ELOOP ? "is a symbolic link" : strerror(errno));
+}
+
+/* ---- directories */
+
+static enum rig_status check_directory(const struct stat *st, const char *path,
+                                       struct rig_error *err)
+{
+    if (!is_ours(st->st_uid)) {
+        rig_fail(err, RIG_REFUSED, path, "a directory above it belongs to another user (%lu)",
+                 (unsigned long)st->st_uid);
+        rig_hint(err, "name a state file below a directory of your own with -s");
+        return RIG_REFUSED;
+    }
+    if ((st->st_mode & 022) != 0 && (st->st_mode & S_ISVTX) == 0) {
+        rig_fail(err, RIG_REFUSED, path,
+                 "other users may write a directory above it, which is not sticky");
+        rig_hint(err, "chmod go-w that directory, or name another state file with -s");
+        return RIG_REFUSED;
+    }
+    return RIG_OK;
+}
+
+/* Every directory from `fd` up to the root, as they are now. */
+static enum rig_status check_above(int fd, const char *path, struct rig_error *err)
+{
+    int at = dup(fd);
+    struct stat before = {.st_ino = 0}, st;
+    enum rig_status status = RIG_OK;
+    for (int depth = 0; at >= 0 && status == RIG_OK; depth++) {
+        if (fstat(at, &st) != 0 || depth > DEPTH_MAX) {
+            status = rig_fail(err, RIG_REFUSED, path, "the directories above it cannot be checked");
+            break;
+        }
+        if (depth > 0 && st.st_ino == before.st_ino && st.st_dev == before.st_dev)
+            break;
+        status = check_directory(&st, path, err);
+        before = st;
+        int up = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        int why = errno;
+        close(at);
+        errno = why;
+        at = up;
+    }
+    if (at < 0 && status == RIG_OK)
+        return broke(path, err);
+    if (at >= 0)
+        close(at);
+    return status;
+}
+
+/* A link on the way that somebody else made could lead anywhere. */
+static enum rig_status check_links(char *path, struct rig_error *err)
+{
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+        struct stat st;
+        *slash = '\0';
+        bool foreign = lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !is_ours(st.st_uid);
+        if (foreign)
+            rig_fail(err, RIG_REFUSED, path, "is a symbolic link of another user");
+        *slash = '/';
+        if (foreign)
+            return RIG_REFUSED;
+    }
+    return RIG_OK;
+}
+
+static enum rig_status open_directory(struct place *p, struct rig_error *err)
+{
+    enum rig_status status = check_links(p->path, err);
+    if (status != RIG_OK)
+        return status;
+    char *slash = strrchr(p->path, '/');
+    p->name = slash ? slash + 1 : p->path;
+    if (!*p->name || strcmp(p->name, ".") == 0 || strcmp(p->name, "..") == 0 ||
+        strlen(p->name) > NAME_MAX - 8)
+        return rig_fail(err, RIG_INVALID, p->path, "names no file");
+    if (slash && slash > p->path) {
+        *slash = '\0';
+        p->directory = open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        *slash = '/';
+    } else {
+        p->directory = open(slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (p->directory < 0)
+        return errno == ENOENT ? RIG_OK : broke(p->path, err);
+    return check_above(p->directory, p->path, err);
+}
+
+enum rig_status place_open(const char *path, struct place *out_place, struct rig_error *err)
+{
+    struct place p = {.path = strdup(path), .directory = -1, .lock = -1};
+    if (!p.path)
+        return rig_fail_memory(err);
+    enum rig_status status = open_directory(&p, err);
+    if (status == RIG_OK)
+        *out_place = p;
+    else
+        place_close(&p);
+    return status;
+}
+
+void place_close(struct place *p)
+{
+    if (p->lock >= 0)
+        close(p->lock);
+    if (p->directory >= 0)
+        close(p->directory);
+    free(p->path);
+    *p = (struct place){.directory = -1, .lock = -1};
+}
+
+/* ---- files */
+
+/* The file's name, in text of NAME_MAX + 1 bytes. */
+static const char *named(const struct place *p, const char *suffix, char text[NAME_MAX + 1])
+{
+    snprintf(text, NAME_MAX + 1, "%s%s", p->name, suffix);
+    return text;
+}
+
+bool place_exists(const struct place *p)
+{
+    struct stat st;
+    return p->directory >= 0 &&
+           (fstatat(p->directory, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT);
+}
+
+static enum rig_status check_file(int fd, const char *what, struct rig_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return broke(what, err);
+    if (!S_ISREG(st.st_mode))
+        return rig_fail(err, RIG_REFUSED, what, "is no regular file");
+    if (!is_ours(st.st_uid))
+        return rig_fail(err, RIG_REFUSED, what, "belongs to another user (%lu)",
+                        (unsigned long)st.st_uid);
+    if ((st.st_mode & 022) != 0) {
+        rig_fail(err, RIG_REFUSED, what, "other users may write it");
+        rig_hint(err, "chmod go-w it once you know what it holds");
+        return RIG_REFUSED;
+    }
+    if (st.st_nlink > 1)
+        return rig_fail(err, RIG_REFUSED, what, "has %lu names (hard links)",
+                        (unsigned long)st.st_nlink);
+    return RIG_OK;
+}
+
+/* -1: err says why, or *out_missing. */
+static int open_file(const struct place *p, const char *suffix, int flags, bool *out_missing,
+                     struct rig_error *err)
+{
+    char name[NAME_MAX + 1];
+    int fd = openat(p->directory, named(p, suffix, name),
+                    flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+    *out_missing = fd < 0 && errno == ENOENT;
+    if (fd < 0) {
+        if (!*out_missing)
+            broke(name, err);
+        return -1;
+    }
+    if (check_file(fd, name, err) == RIG_OK)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static enum rig_status status_of(const struct rig_error *err, bool missing)
+{
+    if (err && err->status != RIG_OK)
+        return err->status;
+    return missing ? RIG_REFUSED : RIG_FAILED;
+}
+
+/* Whether the locked file is still the one at its name: `close` removes it. */
+static bool still_there(const struct place *p, int fd)
+{
+    char name[NAME_MAX + 1];
+    struct stat mine, there;
+    return fstat(fd, &mine) == 0 &&
+           fstatat(p->directory, named(p, ".lock", name), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+           mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+}
+
+enum rig_status place_lock(struct place *p, struct rig_error *err)
+{
+    char name[NAME_MAX + 1];
+    struct rig_error local = {.status = RIG_OK};
+    named(p, ".lock", name);
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        bool missing;
+        int fd = open_file(p, ".lock", O_RDWR | O_CREAT, &missing, &local);
+        if (fd < 0) {
+            if (err && err->status == RIG_OK)
+                *err = local;
+            return status_of(&local, missing);
+        }
+        int got;
+        do
+            got = flock(fd, LOCK_EX);
+        while (got != 0 && errno == EINTR);
+        if (got != 0) {
+            int why = errno;
+            close(fd);
+            return rig_fail(err, RIG_REFUSED, name, "cannot be locked: %s", strerror(why));
+        }
+        if (still_there(p, fd)) {
+            p->lock = fd;
+            return RIG_OK;
+        }
+        close(fd);
+    }
+    return rig_fail(err, RIG_REFUSED, name, "changes hands too fast to be locked");
+}
+
+static enum rig_status read_all(int fd, const char *what, char **out_text, size_t *out_bytes,
+                                struct rig_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return broke(what, err);
+    if ((uint64_t)st.st_size > PLACE_MAX)
+        return rig_fail(err, RIG_BAD_INPUT, what, "is larger than 64 MiB");
+    size_t room = (size_t)st.st_size, used = 0;
+    char *text = malloc(room + 1);
+    if (!text)
+        return rig_fail_memory(err);
+    while (used < room) {
+        ssize_t got = read(fd, text + used, room - used);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            free(text);
+            return broke(what, err);
+        }
+        if (got == 0)
+            break;
+        used += (size_t)got;
+    }
+    text[used] = '\0';
+    *out_text = text;
+    *out_bytes = used;
+    return RIG_OK;
+}
+
+enum rig_status place_read(const struct place *p, const char *suffix, char **out_text,
+                           size_t *out_bytes, struct rig_error *err)
+{
+    char name[NAME_MAX + 1];
+    bool missing;
+    struct rig_error local = {.status = RIG_OK};
+    int fd = open_file(p, suffix, O_RDONLY, &missing, &local);
+    if (fd < 0 && missing) {
+        *out_text = NULL;
+        *out_bytes = 0;
+        return RIG_OK;
+    }
+    if (fd < 0) {
+        if (err && err->status == RIG_OK)
+            *err = local;
+        return status_of(&local, false);
+    }
+    enum rig_status status = read_all(fd, named(p, suffix, name), out_text, out_bytes, err);
+    close(fd);
+    return status;
+}
+
+static bool put_all(int fd, const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t put = write(fd, text, bytes);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return false;
+        text += put;
+        bytes -= (size_t)put;
+    }
+    return true;
+}
+
+enum rig_status place_write(const struct place *p, const char *text, size_t bytes,
+                            struct rig_error *err)
+{
+    char temporary[NAME_MAX + 1];
+    named(p, ".tmp", temporary);
+    /* The lock is held: one that is there is a killed command's. */
+    unlinkat(p->directory, temporary, 0);
+    int fd =
+        openat(p->directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return broke(temporary, err);
+    bool written = fchmod(fd, 0600) == 0 && put_all(fd, text, bytes) && fsync(fd) == 0;
+    int why = errno;
+    if (close(fd) != 0 && written) {
+        written = false;
+        why = errno;
+    }
+    if (written && renameat(p->directory, temporary, p->directory, p->name) == 0)
+        return RIG_OK;
+    why = written ? errno : why;
+    unlinkat(p->directory, temporary, 0);
+    return rig_fail(err, RIG_FAILED, p->path, "it cannot be written: %s", strerror(why));
+}
+
+enum rig_status place_sync(const struct place *p, struct rig_error *err)
+{
+    if (fsync(p->directory) == 0 || errno == EINVAL)
+        return RIG_OK;
+    return rig_fail(err, RIG_FAILED, p->path, "its directory: %s", strerror(errno));
+}
+
+enum rig_status place_append(const struct place *p, const char *line, size_t bytes,
+                             uint64_t *out_before, struct rig_error *err)
+{
+    struct rig_error local = {.status = RIG_OK};
+    bool missing;
+    int fd = open_file(p, ".intent", O_WRONLY | O_CREAT | O_APPEND, &missing, &local);
+    if (fd < 0) {
+        if (err && err->status == RIG_OK)
+            *err = local;
+        return status_of(&local, missing);
+    }
+    struct stat st;
+    bool put = fstat(fd, &st) == 0 && put_all(fd, line, bytes);
+    int why = errno;
+    if (!put && st.st_size >= 0 && ftruncate(fd, st.st_size) != 0)
+        why = errno;
+    close(fd);
+    *out_before = (uint64_t)st.st_size;
+    if (put)
+        return RIG_OK;
+    return rig_fail(err, RIG_FAILED, p->path, "its intent cannot be written: %s", strerror(why));
+}
+
+void place_cut(const struct place *p, uint64_t bytes)
+{
+    char name[NAME_MAX + 1];
+    if (bytes == 0) {
+        place_remove(p, ".intent");
+        return;
+    }
+    int fd = openat(p->directory, named(p, ".intent", name), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (ftruncate(fd, (off_t)bytes) != 0)
+        errno = 0; /* the line stays, and its request is taken for one that was cut short */
+    close(fd);
+}
+
+void place_remove(const struct place *p, const char *suffix)
+{
+    char name[NAME_MAX + 1];
+    unlinkat(p->directory, named(p, suffix, name), 0);
+}
+
+/* ---- the directory of memory files */
+
+enum rig_status place_memory(const struct place *p, char **out_path, int *out_fd,
+                             struct rig_error *err)
+{
+    char name[NAME_MAX + 1];
+    named(p, ".d", name);
+    if (mkdirat(p->directory, name, 0700) != 0 && errno != EEXIST)
+        return broke(name, err);
+    int fd = openat(p->directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return broke(name, err);
+    struct stat st;
+    enum rig_status status = RIG_OK;
+    if (fstat(fd, &st) != 0)
+        status = broke(name, err);
+    else if (!is_ours(st.st_uid))
+        status = rig_fail(err, RIG_REFUSED, name, "belongs to another user");
+    else if ((st.st_mode & 022) != 0)
+        status = rig_fail(err, RIG_REFUSED, name, "other users may write it");
+    char *path = NULL;
+    if (status == RIG_OK && asprintf(&path, "/proc/self/fd/%d", fd) < 0)
+        status = rig_fail_memory(err);
+    if (status != RIG_OK) {
+        close(fd);
+        return status;
+    }
+    *out_path = path;
+    *out_fd = fd;
+    return RIG_OK;
+}
+
+void place_remove_memory(const struct place *p)
+{
+    char name[NAME_MAX + 1];
+    named(p, ".d", name);
+    int fd = openat(p->directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            unlinkat(dirfd(dir), e->d_name, 0);
+    closedir(dir);
+    unlinkat(p->directory, name, AT_REMOVEDIR);
+}
