@@ -34,6 +34,10 @@ enum completer {
     COMPLETE_ASSUME,   /* acs=..., bar=..., parent=..., p2pdma=... */
     COMPLETE_CPU,
     COMPLETE_RULES,
+    COMPLETE_REGION, /* a region of the session: id or name */
+    COMPLETE_PLACE,  /* a region, or a GPU */
+    COMPLETE_FORMAT, /* of page tables */
+    COMPLETE_FAULT,
     COMPLETE_COMMAND, /* a command or a help topic */
     COMPLETE_WORDS,   /* what a shell hands over */
 };
@@ -59,6 +63,24 @@ enum option_id {
     OPT_DOT,
     OPT_OUTPUT,
     OPT_REDACT,
+    OPT_STATE,
+    OPT_DRY_RUN,
+    OPT_KEEP_GOING,
+    OPT_SCRIPT,
+    OPT_COMMANDS,
+    OPT_FORMAT,
+    OPT_LINK,
+    OPT_COMBINE,
+    OPT_MASTER,
+    OPT_FORCE,
+    OPT_UNCACHED,
+    OPT_NAME,
+    OPT_FILE,
+    OPT_OFFSET,
+    OPT_BY,
+    OPT_DATA,
+    OPT_FILL,
+    OPT_LENGTH,
 };
 
 /* One option: of all commands or of one. value: what its value is called, NULL for a switch. */
@@ -84,7 +106,7 @@ struct argument_row {
     bool repeats;
 };
 
-#define ARGUMENTS_MAX 2
+#define ARGUMENTS_MAX 4
 
 struct request;
 struct reply;
@@ -93,6 +115,9 @@ struct view;
 /* Bits of command_row.flags. */
 #define COMMAND_MACHINE 1u /* works on the facts of a machine (-m and the fact options) */
 #define COMMAND_HIDDEN 2u  /* for programs: help and completions do not list it */
+#define COMMAND_SESSION 4u /* works on a session (-s) */
+#define COMMAND_EITHER 8u  /* works on a session's machine where one is asked for */
+#define COMMAND_SHELL 16u  /* reads command lines: shell_main runs it, not `run` */
 
 /* One command. run makes reply->result (or an error) and prints nothing; text prints the result
    for people and is NULL where the result has its own printer (reply->print_text). */
@@ -136,8 +161,11 @@ enum color_mode {
 
 struct settings {
     const char *machine; /* a source; NULL: live */
-    bool json, quiet, verbose;
+    const char *state; /* -s; NULL: $RIGMEM_STATE, or the session in this process, or the default */
+    bool json, quiet, verbose, dry_run, keep_going;
     enum color_mode color;
+    struct rig_session **memory; /* the session in this process; NULL: a command line by itself */
+    const char *where;           /* FILE:LINE of a script, or NULL */
 };
 
 struct given {
@@ -218,24 +246,73 @@ long long member_number(const json_t *object, const char *key);
 /* print_json_value writes a tree the way documents have it. */
 void print_json_value(struct view *view, const json_t *value);
 
+/* ---- words of a command line, as sh quotes them */
+
+/* One command: words and the line it begins at. Freed by lines_free. */
+struct line {
+    int number;
+    int count;
+    char **word;
+};
+struct lines {
+    struct line *line;
+    int count;
+};
+
+/* lines_read splits a text into commands. RIG_BAD_INPUT: a quote does not end, or a byte is none of
+   a text; err->where says where. */
+enum rig_status lines_read(const char *name, const char *text, size_t bytes,
+                           struct lines *out_lines, struct rig_error *err);
+void lines_free(struct lines *lines);
+
 /* ---- running command lines */
 
 /* What lives between command lines. */
 struct cli {
     struct out out;
-    struct settings defaults; /* what each line starts from */
+    struct settings defaults;    /* what each line starts from */
+    struct rig_session *session; /* in this process, once defaults.memory points here; or NULL */
 };
 
-/* cli_run runs one command line, prints what came of it and returns its exit code. */
+/* cli_run runs one command line, prints what came of it and returns its exit code. The program's
+   own (defaults.memory is NULL) may be a script or the shell. */
 int cli_run(struct cli *cli, int count, const char *const *words);
+
+/* cli_begin begins command lines that share a session in this process; cli_end gives back what it
+   still has, and says so. */
+void cli_begin(struct cli *cli, const struct settings *settings);
+void cli_end(struct cli *cli);
+
+/* script_main runs the script of -f or -c, or of standard input; shell_main reads command lines
+   from a terminal, or from what else standard input is, one by one. They return the exit code. */
+int script_main(struct cli *cli, const struct request *request);
+int shell_main(struct cli *cli, const struct request *request);
+
+/* script_run runs the commands of a text that `name` names in messages; *out_stopped: at a failure.
+ */
+struct script;
+int script_run(struct cli *cli, const char *name, const char *text, size_t bytes,
+               bool *out_stopped);
+
+/* script_read makes *out_text the file's text, to be freed. */
+enum rig_status script_read(const char *path, char **out_text, size_t *out_bytes,
+                            struct rig_error *err);
 
 /* cli_execute runs a request that was read without error; reply is fresh. reply_free frees it. */
 void cli_execute(const struct request *request, struct reply *reply);
 void reply_free(struct reply *reply);
 
 /* cli_report prints a reply: the result on out, errors and warnings on standard error. It returns
-   the exit code. */
-int cli_report(struct out *out, const struct request *request, struct reply *reply);
+   the exit code. `step`, of a script in JSON: the reply is a member of the script's document. */
+int cli_report(struct out *out, const struct request *request, struct reply *reply,
+               const struct line *step);
+
+/* cli_print_error prints an error on standard error; error_json is one for a document. */
+void cli_print_error(const struct request *request, const struct rig_error *err);
+json_t *error_json(struct reply *reply);
+
+/* cli_redirect makes -h and -V the commands they stand for. */
+void cli_redirect(struct request *request);
 
 /* ---- the machine that a command is about */
 
@@ -253,6 +330,11 @@ const struct rig_rules *machine_rules(const struct request *request, struct repl
 
 /* machine_function is the number of the function named `name`, or -1 with the error in reply. */
 int machine_function(struct reply *reply, const struct rig_topology *t, const char *name);
+
+/* complete_words makes the candidates for the last of the words, as `complete` tells them, with the
+   session of `settings`. */
+void complete_words(struct reply *reply, const struct settings *settings, int count,
+                    const char *const *words);
 
 /* source_name is -m's source, "live" when none was given. */
 const char *source_name(const struct request *request);

@@ -13,6 +13,12 @@ static const struct option_row global_rows[] = {
      .fallback = "live",
      .help = "live, live:ROOTDIR, a file or directory (capture, lspci text or hex, /sys), or -",
      .completer = COMPLETE_SOURCE},
+    {.id = OPT_STATE,
+     .name = "state",
+     .letter = 's',
+     .value = "FILE",
+     .help = "the session's state file; else $RIGMEM_STATE, else one of the user's own",
+     .completer = COMPLETE_FILE},
     {.id = OPT_JSON, .name = "json", .letter = 'j', .help = "print one JSON document"},
     {.id = OPT_QUIET,
      .name = "quiet",
@@ -22,6 +28,25 @@ static const struct option_row global_rows[] = {
      .name = "verbose",
      .letter = 'v',
      .help = "say on standard error what was read"},
+    {.id = OPT_DRY_RUN,
+     .name = "dry-run",
+     .letter = 'n',
+     .help = "change nothing: say what would come of it"},
+    {.id = OPT_SCRIPT,
+     .name = "script",
+     .letter = 'f',
+     .value = "FILE",
+     .help = "run the commands of FILE, or of standard input (-)",
+     .completer = COMPLETE_FILE},
+    {.id = OPT_COMMANDS,
+     .name = "commands",
+     .letter = 'c',
+     .value = "TEXT",
+     .help = "run the commands of TEXT: 'CMD; CMD'"},
+    {.id = OPT_KEEP_GOING,
+     .name = "keep-going",
+     .letter = 'k',
+     .help = "go on after a command of a script failed; exit as the first that did"},
     {.id = OPT_COLOR,
      .name = "color",
      .value = "WHEN",
@@ -108,6 +133,81 @@ static const struct option_row capture_rows[] = {
     {.id = OPT_REDACT, .name = "redact", .help = "leave out what identifies the owner"},
 };
 
+#define NAME_ROW                                                                                   \
+    {                                                                                              \
+        .id = OPT_NAME, .name = "name", .value = "NAME", .help = "a name for the region"           \
+    }
+#define BY_ROW                                                                                     \
+    {                                                                                              \
+        .id = OPT_BY, .name = "by", .value = "FUNCTION",                                           \
+        .help = "as this function reaches it: a GPU by its tables, another by DMA",                \
+        .completer = COMPLETE_FUNCTION                                                             \
+    }
+
+static const struct option_row open_rows[] = {
+    {.id = OPT_FORMAT,
+     .name = "format",
+     .value = "FORMAT",
+     .help = "of the page tables, where the GPU's ids do not tell, or another",
+     .completer = COMPLETE_FORMAT},
+    {.id = OPT_LINK,
+     .name = "link",
+     .value = "N:GPU,GPU",
+     .help = "direct links join these GPUs: fabric number N",
+     .repeats = true},
+    {.id = OPT_COMBINE, .name = "combine", .help = "windows on the memory BAR combine writes"},
+    {.id = OPT_MASTER, .name = "master", .help = "turn bus mastering on"},
+};
+
+static const struct option_row close_rows[] = {
+    {.id = OPT_FORCE,
+     .name = "force",
+     .help = "end the session though a function may still reach its memory"},
+};
+
+static const struct option_row alloc_rows[] = {
+    {.id = OPT_UNCACHED, .name = "uncached", .help = "the GPU bypasses its caches for it"},
+    NAME_ROW,
+};
+
+static const struct option_row map_host_rows[] = {
+    {.id = OPT_FILE,
+     .name = "file",
+     .value = "PATH",
+     .help = "borrow bytes of this file",
+     .completer = COMPLETE_FILE},
+    {.id = OPT_OFFSET,
+     .name = "offset",
+     .value = "N",
+     .fallback = "0",
+     .help = "from this byte of the file on"},
+    NAME_ROW,
+};
+
+static const struct option_row map_peer_rows[] = {NAME_ROW};
+
+static const struct option_row peek_rows[] = {BY_ROW};
+
+static const struct option_row poke_rows[] = {
+    {.id = OPT_DATA, .name = "data", .value = "HEX", .help = "these bytes: 00ff1234"},
+    {.id = OPT_FILL, .name = "fill", .value = "BYTE", .help = "this byte, --length times"},
+    {.id = OPT_LENGTH, .name = "length", .value = "N", .help = "how many bytes --fill writes"},
+    BY_ROW,
+};
+
+#define GPU_ARGUMENT                                                                               \
+    {                                                                                              \
+        .name = "GPU", .help = "a GPU of the session", .completer = COMPLETE_FUNCTION              \
+    }
+#define PLACE_ARGUMENTS                                                                            \
+    {.name = "REGION|GPU", .help = "what is looked at", .completer = COMPLETE_PLACE},              \
+        {.name = "ADDRESS",                                                                        \
+         .help = "after a GPU: the address in its space; after a region there is none",            \
+         .optional = true},                                                                        \
+    {                                                                                              \
+        .name = "OFFSET", .help = "so many bytes further on", .optional = true                     \
+    }
+
 static const struct command_row rows[] = {
     {.name = "list",
      .group = "look",
@@ -122,7 +222,7 @@ static const struct command_row rows[] = {
                    .completer = COMPLETE_FUNCTION,
                    .choices = "gpu|nic|nvme|bridge",
                    .optional = true}},
-     .flags = COMMAND_MACHINE,
+     .flags = COMMAND_MACHINE | COMMAND_EITHER,
      .exits = EXITS(0) | EXITS(3) | EXITS(5)},
     {.name = "reach",
      .group = "look",
@@ -142,7 +242,7 @@ static const struct command_row rows[] = {
                    .optional = true}},
      .options = reach_rows,
      .option_count = COUNT(reach_rows),
-     .flags = COMMAND_MACHINE,
+     .flags = COMMAND_MACHINE | COMMAND_EITHER,
      .exits = EXITS(0) | EXITS(1) | EXITS(3) | EXITS(5) | EXITS(6)},
     {.name = "topo",
      .group = "look",
@@ -153,7 +253,7 @@ static const struct command_row rows[] = {
      .text = topo_text,
      .options = topo_rows,
      .option_count = COUNT(topo_rows),
-     .flags = COMMAND_MACHINE,
+     .flags = COMMAND_MACHINE | COMMAND_EITHER,
      .exits = EXITS(0) | EXITS(3) | EXITS(5)},
     {.name = "capture",
      .group = "look",
@@ -164,7 +264,7 @@ static const struct command_row rows[] = {
      .text = capture_text,
      .options = capture_rows,
      .option_count = COUNT(capture_rows),
-     .flags = COMMAND_MACHINE,
+     .flags = COMMAND_MACHINE | COMMAND_EITHER,
      .exits = EXITS(0) | EXITS(3) | EXITS(5)},
     {.name = "diff",
      .group = "look",
@@ -177,6 +277,188 @@ static const struct command_row rows[] = {
                   {.name = "B", .help = "another", .completer = COMPLETE_SOURCE}},
      .flags = COMMAND_MACHINE,
      .exits = EXITS(0) | EXITS(1) | EXITS(3) | EXITS(5)},
+    {.name = "open",
+     .group = "session",
+     .summary = "start a session on a twin of a machine, and take GPUs",
+     .about = "Starts a session on a twin of the machine that -m names, a simulated machine that "
+              "behaves as its facts say, and takes its GPUs, or those named. In an open session it "
+              "takes more GPUs, or one again.",
+     .run = open_run,
+     .text = session_text,
+     .argument = {{.name = "GPU",
+                   .help = "which GPUs",
+                   .completer = COMPLETE_FUNCTION,
+                   .optional = true,
+                   .repeats = true}},
+     .options = open_rows,
+     .option_count = COUNT(open_rows),
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(4) | EXITS(5) | EXITS(6)},
+    {.name = "close",
+     .group = "session",
+     .summary = "release GPUs, or end the session",
+     .about = "Releases the GPUs named: bus mastering goes off, and all they hold goes back. "
+              "Without arguments it releases every GPU, gives all back, and removes the session's "
+              "files.",
+     .run = close_run,
+     .text = close_text,
+     .argument = {{.name = "GPU",
+                   .help = "which GPUs",
+                   .completer = COMPLETE_FUNCTION,
+                   .optional = true,
+                   .repeats = true}},
+     .options = close_rows,
+     .option_count = COUNT(close_rows),
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(5)},
+    {.name = "show",
+     .group = "session",
+     .summary = "the session: GPUs, regions, who keeps what",
+     .about = "Lists the session's GPUs and regions, what is kept after its free and why, and what "
+              "is reserved for other functions. NAME is a GPU or a region.",
+     .run = show_run,
+     .text = session_text,
+     .argument = {{.name = "NAME",
+                   .help = "one GPU or region",
+                   .completer = COMPLETE_PLACE,
+                   .optional = true}},
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(5)},
+    {.name = "recover",
+     .group = "session",
+     .summary = "take up what a killed command left",
+     .about = "Tells what commands that were killed had begun, and keeps what they took until its "
+              "GPU is closed, as every command does that changes the session.",
+     .run = recover_run,
+     .text = recover_text,
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(5)},
+    {.name = "alloc",
+     .group = "memory",
+     .summary = "allocate memory that a GPU addresses",
+     .about = "Allocates SIZE bytes: gpu, the GPU's own memory; bar, one block of it that the "
+              "process reaches by the memory BAR; host, system memory at one address for the "
+              "process and the GPU.",
+     .run = alloc_run,
+     .text = region_text,
+     .argument = {GPU_ARGUMENT,
+                  {.name = "KIND",
+                   .help = "where the memory is",
+                   .completer = COMPLETE_CHOICE,
+                   .choices = "gpu|bar|host"},
+                  {.name = "SIZE", .help = "how many bytes: 4096, 64K, 2MiB"}},
+     .options = alloc_rows,
+     .option_count = COUNT(alloc_rows),
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(4) | EXITS(5)},
+    {.name = "map-host",
+     .group = "memory",
+     .summary = "map memory of the process for a GPU",
+     .about = "Pins SIZE bytes at ADDRESS, of a host region or a mapped file, or bytes of a file, "
+              "and maps them for the GPU at addresses of its space.",
+     .run = map_host_run,
+     .text = region_text,
+     .argument = {GPU_ARGUMENT,
+                  {.name = "ADDRESS",
+                   .help = "of the process; with --file there is none",
+                   .optional = true},
+                  {.name = "SIZE",
+                   .help = "how many bytes; with --file else up to its end",
+                   .optional = true}},
+     .options = map_host_rows,
+     .option_count = COUNT(map_host_rows),
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(4) | EXITS(5)},
+    {.name = "map-peer",
+     .group = "memory",
+     .summary = "map a region of one GPU for another",
+     .about = "Maps the memory of REGION for GPU at the address it has there. The memory stays "
+              "until no GPU reaches it, whichever frees first.",
+     .run = map_peer_run,
+     .text = region_text,
+     .argument = {GPU_ARGUMENT,
+                  {.name = "REGION", .help = "whose memory", .completer = COMPLETE_REGION}},
+     .options = map_peer_rows,
+     .option_count = COUNT(map_peer_rows),
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(4) | EXITS(5)},
+    {.name = "bus",
+     .group = "memory",
+     .summary = "where another function reaches a region by DMA",
+     .about = "Prints the bus addresses at which CLIENT, a network adapter or a drive, reaches the "
+              "memory of REGION, and reserves the memory and its GPU for it until the session "
+              "ends.",
+     .run = bus_run,
+     .text = bus_text,
+     .argument = {{.name = "REGION", .help = "whose memory", .completer = COMPLETE_REGION},
+                  {.name = "CLIENT", .help = "who reaches it", .completer = COMPLETE_FUNCTION}},
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(5)},
+    {.name = "free",
+     .group = "memory",
+     .summary = "give regions back",
+     .about = "Ends the regions. Memory that a GPU or another function may still reach is kept, "
+              "and the reason is told.",
+     .run = free_run,
+     .text = free_text,
+     .argument = {{.name = "REGION",
+                   .help = "an id, a name, or @last",
+                   .completer = COMPLETE_REGION,
+                   .repeats = true}},
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(5)},
+    {.name = "peek",
+     .group = "check",
+     .summary = "read memory, as the process or a device reaches it",
+     .about = "Reads LENGTH bytes (else 64) of a region, or at an address of a GPU's space. With "
+              "--by a GPU reads through its translation cache and tables, another function by DMA; "
+              "without, the tables alone lead to the memory.",
+     .run = peek_run,
+     .text = peek_text,
+     .argument = {PLACE_ARGUMENTS, {.name = "LENGTH", .help = "how many bytes", .optional = true}},
+     .options = peek_rows,
+     .option_count = COUNT(peek_rows),
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(5)},
+    {.name = "poke",
+     .group = "check",
+     .summary = "write memory, as the process or a device reaches it",
+     .about = "Writes bytes where peek would read them.",
+     .run = poke_run,
+     .text = poke_text,
+     .argument = {PLACE_ARGUMENTS},
+     .options = poke_rows,
+     .option_count = COUNT(poke_rows),
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(5)},
+    {.name = "walk",
+     .group = "check",
+     .summary = "each level's entry of a GPU's page tables for an address",
+     .about = "Walks the tables that stand in the GPU's memory, decodes each entry, and says where "
+              "the address ends. An address that nothing maps is a no.",
+     .run = walk_run,
+     .text = walk_text,
+     .argument = {GPU_ARGUMENT, {.name = "ADDRESS", .help = "in the GPU's space"}},
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(1) | EXITS(3) | EXITS(5)},
+    {.name = "fault",
+     .group = "check",
+     .summary = "have the twin behave badly",
+     .about = "[GPU:]flush=late|never|ok, gone=FUNCTION, failed; or for the next alloc, map-host, "
+              "map-peer, bus or free: refuse=N, noroom=N, cut=N at its N-th step.",
+     .run = fault_run,
+     .text = fault_text,
+     .argument = {{.name = "SPEC", .help = "which fault", .completer = COMPLETE_FAULT}},
+     .flags = COMMAND_MACHINE | COMMAND_SESSION,
+     .exits = EXITS(0) | EXITS(3) | EXITS(5)},
+    {.name = "shell",
+     .group = "other",
+     .summary = "an interactive shell",
+     .about = "Reads commands with history and completion. The session lives in the shell, or in "
+              "the file of -s. Where standard input is no terminal it answers line by line.",
+     .run = shell_run,
+     .flags = COMMAND_SHELL,
+     .exits = EXITS(0)},
     {.name = "completion",
      .group = "other",
      .summary = "the completion script of a shell",

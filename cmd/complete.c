@@ -1,7 +1,7 @@
 /* What the last of some words may become: by the command table, and for functions by the machine
    that -m among the words names. It reads facts, takes nothing and writes nothing, and gives up
    silently after 180 ms. */
-#include "handlers.h"
+#include "session.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct place {
     const struct option_row *waiting; /* an option whose value comes next */
     int arguments;
     bool words_only; /* after -- */
-    const char *machine;
+    const char *machine, *state;
 };
 
 /* What is collected. `prefix` stands before each candidate: the part of the word that is fixed. */
@@ -27,7 +27,8 @@ struct offers {
     json_t *list;
     const char *word;
     char prefix[128];
-    const char *source;
+    const char *source;     /* NULL: the session's machine, where there is one */
+    struct request request; /* of the session */
     struct rig_topology *topology;
     bool loaded; /* the source was read, or not worth it */
     bool files;
@@ -62,6 +63,8 @@ static void note_value(struct place *at, const struct option_row *row, const cha
 {
     if (row->id == OPT_MACHINE)
         at->machine = value;
+    if (row->id == OPT_STATE)
+        at->state = value;
 }
 
 static void pass_option(struct place *at, const char *word)
@@ -126,6 +129,11 @@ static void load(struct offers *o)
     if (o->loaded)
         return;
     o->loaded = true;
+    struct reply scratch = {0};
+    if (!o->source && session_topology(&o->request, &scratch, &o->topology))
+        return;
+    if (!o->source)
+        o->source = "live";
     if (quick_to_read(o->source) && rig_topology_load(o->source, &o->topology, &ignored) != RIG_OK)
         o->topology = NULL;
 }
@@ -157,6 +165,33 @@ static void offer_choices(struct offers *o, const char *choices)
         offer(o, word, "", "");
         choices += length + (choices[length] == '|');
     }
+}
+
+/* ---- regions of the session */
+
+static void offer_regions(struct offers *o)
+{
+    struct reply scratch = {.warnings = json_array()};
+    struct rig_session *s = session_enter(&o->request, &scratch, RIG_SESSION_LOOK, false);
+    struct rig_region region = {.id = 0};
+    while (s && rig_gpus_next_region(rig_session_gpus(s), region.id, &region)) {
+        struct rig_region_info info;
+        if (rig_region_info(region, &info, NULL) != RIG_OK || !info.out)
+            continue;
+        char id[24], what[64], size[RIG_SIZE_MAX];
+        snprintf(id, sizeof id, "r%llu", (unsigned long long)region.id);
+        snprintf(what, sizeof what, "%s of %s memory", rig_size_format(info.bytes, size),
+                 info.has_kind ? rig_kind_name(info.kind) : "borrowed");
+        offer(o, id, "", what);
+        const char *name = rig_session_region_name(s, region.id);
+        if (name)
+            offer(o, name, "", what);
+    }
+    if (s) {
+        offer(o, "@last", "", "the latest region");
+        session_abandon(&o->request, s);
+    }
+    reply_free(&scratch);
 }
 
 /* ---- values */
@@ -249,6 +284,20 @@ static void offer_value(struct offers *o, enum completer completer, const char *
     case COMPLETE_FUNCTION:
         offer_functions(o, "", false);
         break;
+    case COMPLETE_REGION:
+        offer_regions(o);
+        break;
+    case COMPLETE_PLACE:
+        offer_regions(o);
+        offer_functions(o, "", false);
+        break;
+    case COMPLETE_FORMAT:
+        offer_choices(o,
+                      "amd-gfx9|amd-gfx10|amd-gfx11|amd-gfx12|nv-mmu-v2|nv-mmu-v3|intel-xe|plain");
+        break;
+    case COMPLETE_FAULT:
+        offer_choices(o, "flush=late|flush=never|flush=ok|gone=|failed|refuse=|noroom=|cut=|ok");
+        break;
     case COMPLETE_MEMORY:
         offer_functions(o, "=", false);
         break;
@@ -299,29 +348,41 @@ static void offer_all(struct offers *o, const struct place *at)
         offer_commands(o, false);
     } else {
         int last = command_arguments(at->command) - 1;
-        const struct argument_row *row =
-            at->arguments <= last ? &at->command->argument[at->arguments] : NULL;
+        const struct argument_row *row = NULL;
+        if (at->arguments <= last)
+            row = &at->command->argument[at->arguments];
+        else if (last >= 0 && at->command->argument[last].repeats)
+            row = &at->command->argument[last];
         if (row)
             offer_value(o, row->completer, row->choices, word);
     }
 }
 
-void complete_run(const struct request *request, struct reply *reply)
+void complete_words(struct reply *reply, const struct settings *settings, int count,
+                    const char *const *words)
 {
     struct place at = {0};
-    int last = request->arguments - 1;
+    int last = count - 1;
     for (int i = 0; i < last; i++)
-        pass(&at, request->argument[i]);
+        pass(&at, words[i]);
     struct offers o = {.reply = reply, .list = json_array(), .word = ""};
     if (last >= 0)
-        o.word = request->argument[last];
-    o.source = at.machine ? at.machine : "live";
-    start_clock();
+        o.word = words[last];
+    o.request.settings = *settings;
+    if (at.state)
+        o.request.settings.state = at.state;
+    o.source = at.machine;
     offer_all(&o, &at);
     rig_topology_free(o.topology);
     reply->result = json_object();
     put(reply, reply->result, "candidates", o.list);
     put(reply, reply->result, "files", json_boolean(o.files));
+}
+
+void complete_run(const struct request *request, struct reply *reply)
+{
+    start_clock();
+    complete_words(reply, &request->settings, request->arguments, request->argument);
 }
 
 /* A line a candidate, with a tab and what it is; a line "<tab>file": file names too. */

@@ -1,5 +1,5 @@
 /* The machine a command is about: its source, and the facts that options give. */
-#include "cli.h"
+#include "session.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -237,7 +237,10 @@ bool machine_load(const struct request *request, struct reply *reply, const char
                   bool with_assumed, struct rig_topology **out_topology)
 {
     struct rig_topology *t = NULL;
-    if (rig_topology_load(source, &t, &reply->err) != RIG_OK)
+    bool of_session =
+        (request->command->flags & COMMAND_EITHER) && session_topology(request, reply, &t);
+    if (reply->err.status != RIG_OK ||
+        (!of_session && rig_topology_load(source, &t, &reply->err) != RIG_OK))
         return false;
     for (int i = 0; i < rig_topology_warnings(t); i++)
         add(reply, reply->warnings, text_json(rig_topology_warning(t, i)));

@@ -1,5 +1,5 @@
 /* One command line from its words to its exit code, and how a reply is printed. */
-#include "handlers.h"
+#include "session.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -37,7 +37,11 @@ void cli_execute(const struct request *request, struct reply *reply)
 {
     reply->warnings = json_array();
     reply->notes = json_array();
-    request->command->run(request, reply);
+    if (request->settings.dry_run && (request->command->flags & COMMAND_SESSION) &&
+        session_in_memory(request))
+        session_try(request, reply);
+    else
+        request->command->run(request, reply);
     if (reply->err.status == RIG_OK && (reply->no_memory || !reply->warnings || !reply->notes))
         reply_fail(reply, RIG_FAILED, NULL, NULL, "out of memory");
 }
@@ -55,11 +59,15 @@ static void flush_errors(struct out *errors)
     (void)out_end(errors);
 }
 
-static void print_error(const struct request *request, const struct rig_error *err)
+void cli_print_error(const struct request *request, const struct rig_error *err)
 {
     struct out o;
     out_start(&o, STDERR_FILENO);
     out_text(&o, "rigmem: ");
+    if (request->settings.where) {
+        out_escaped(&o, request->settings.where);
+        out_text(&o, ": ");
+    }
     if (request->command)
         out_format(&o, "%s: ", request->command->name);
     const char *thing = *err->where ? err->where : err->what;
@@ -122,7 +130,7 @@ static json_t *text_or_null(const char *text)
     return *text ? text_json(text) : json_null();
 }
 
-static json_t *error_json(struct reply *reply)
+json_t *error_json(struct reply *reply)
 {
     const struct rig_error *err = &reply->err;
     json_t *error = json_object();
@@ -135,31 +143,56 @@ static json_t *error_json(struct reply *reply)
     return error;
 }
 
-/* The envelope is written by hand, its keys in order, since a result may be too large for a tree.
- */
-static enum rig_status print_document(struct view *view, struct reply *reply, struct rig_error *err)
+/* The members that say what came of it, in the order of their keys. They are written by hand, since
+   a result may be too large for a tree. */
+static enum rig_status print_outcome(struct view *view, struct reply *reply, struct rig_error *err)
 {
     struct out *o = view->out;
-    const char *name = command_name(view->request);
-    enum rig_status status = RIG_OK;
-    out_text(o, "{\"command\":");
-    out_format(o, name ? "\"%s\"" : "null", name);
     if (reply->err.status != RIG_OK) {
-        out_text(o, ",\"error\":");
+        out_text(o, "\"error\":");
         json_t *error = error_json(reply);
         print_json(o, error);
         json_decref(error);
         out_text(o, ",\"ok\":false");
-    } else {
-        out_text(o, ",\"ok\":true,\"result\":");
-        if (reply->print_json)
-            status = reply->print_json(view, reply->held, err);
-        else
-            print_json(o, reply->result);
+        return RIG_OK;
     }
+    out_text(o, "\"ok\":true,\"result\":");
+    if (reply->print_json)
+        return reply->print_json(view, reply->held, err);
+    print_json(o, reply->result);
+    return RIG_OK;
+}
+
+static enum rig_status print_document(struct view *view, struct reply *reply, struct rig_error *err)
+{
+    struct out *o = view->out;
+    const char *name = command_name(view->request);
+    out_text(o, "{\"command\":");
+    out_format(o, name ? "\"%s\"," : "null,", name);
+    enum rig_status status = print_outcome(view, reply, err);
     out_text(o, ",\"schema\":\"rigmem/1\",\"warnings\":");
     print_json(o, reply->warnings);
     out_text(o, "}\n");
+    return status;
+}
+
+/* One member of a script's steps; the line and the words come where their keys' order has them. */
+static enum rig_status print_step(struct view *view, struct reply *reply, const struct line *step,
+                                  struct rig_error *err)
+{
+    struct out *o = view->out;
+    json_t *words = json_array();
+    for (int i = 0; i < step->count; i++)
+        add(reply, words, text_json(step->word[i]));
+    out_text(o, "{\"argv\":");
+    print_json(o, words);
+    json_decref(words);
+    out_format(o, ",\"exit\":%d,\"line\":%d,",
+               reply->err.status != RIG_OK ? (int)reply->err.status : reply->exit, step->number);
+    enum rig_status status = print_outcome(view, reply, err);
+    out_text(o, ",\"warnings\":");
+    print_json(o, reply->warnings);
+    out_text(o, "}");
     return status;
 }
 
@@ -199,11 +232,12 @@ static int report_output_error(const struct request *request, int error)
     snprintf(err.what, sizeof err.what, "standard output");
     snprintf(err.why, sizeof err.why, "%s", strerror(error));
     err.why[0] = (char)tolower((unsigned char)err.why[0]);
-    print_error(request, &err);
+    cli_print_error(request, &err);
     return RIG_FAILED;
 }
 
-int cli_report(struct out *out, const struct request *request, struct reply *reply)
+int cli_report(struct out *out, const struct request *request, struct reply *reply,
+               const struct line *step)
 {
     bool json = request->settings.json;
     struct view view = {.out = out, .request = request};
@@ -214,24 +248,26 @@ int cli_report(struct out *out, const struct request *request, struct reply *rep
         print_lines(reply->notes, "rigmem: ");
     if (!request->settings.quiet)
         print_lines(reply->warnings, "rigmem: warning: ");
-    if (json)
+    if (step)
+        print_step(&view, reply, step, &err);
+    else if (json)
         print_document(&view, reply, &err);
     else if (reply->err.status == RIG_OK && !request->settings.quiet)
         print_text(&view, reply, &err);
     out_flush(out);
     if (reply->err.status != RIG_OK)
-        print_error(request, &reply->err);
+        cli_print_error(request, &reply->err);
     if (out->error)
         return report_output_error(request, out->error);
     if (err.status != RIG_OK) {
-        print_error(request, &err);
+        cli_print_error(request, &err);
         return (int)err.status;
     }
     return code;
 }
 
 /* -h and -V stand for the commands help and version, whatever else the line holds. */
-static void redirect(struct request *request)
+void cli_redirect(struct request *request)
 {
     bool help = request_has(request, OPT_HELP);
     if (!help && !request_has(request, OPT_VERSION))
@@ -246,14 +282,21 @@ int cli_run(struct cli *cli, int count, const char *const *words)
 {
     struct request request;
     struct reply reply = {0};
+    int code;
     enum rig_status status = request_parse(&cli->defaults, count, words, &request, &reply.err);
-    if (status == RIG_OK) {
-        redirect(&request);
-        cli_execute(&request, &reply);
+    if (status == RIG_OK)
+        cli_redirect(&request);
+    if (status == RIG_OK && !request.command) {
+        code = script_main(cli, &request);
+    } else if (status == RIG_OK && (request.command->flags & COMMAND_SHELL)) {
+        code = shell_main(cli, &request);
     } else {
-        reply.warnings = json_array();
+        if (status == RIG_OK)
+            cli_execute(&request, &reply);
+        else
+            reply.warnings = json_array();
+        code = cli_report(&cli->out, &request, &reply, NULL);
     }
-    int code = cli_report(&cli->out, &request, &reply);
     reply_free(&reply);
     request_free(&request);
     return code;

@@ -107,6 +107,15 @@ static void apply_setting(struct settings *s, const struct option_row *row, cons
     case OPT_MACHINE:
         s->machine = value;
         break;
+    case OPT_STATE:
+        s->state = value;
+        break;
+    case OPT_DRY_RUN:
+        s->dry_run = true;
+        break;
+    case OPT_KEEP_GOING:
+        s->keep_going = true;
+        break;
     case OPT_JSON:
         s->json = true;
         break;
@@ -205,8 +214,16 @@ static enum rig_status check_arguments(struct reader *r)
     const struct command_row *command = request->command;
     if (request_has(request, OPT_HELP) || request_has(request, OPT_VERSION))
         return RIG_OK;
+    bool script = request_has(request, OPT_SCRIPT) || request_has(request, OPT_COMMANDS);
+    if (script && (command || request->settings.memory))
+        return fail(r->err, request_has(request, OPT_SCRIPT) ? "-f" : "-c", NULL,
+                    "stands in place of a command");
+    if (!command && !request->settings.memory)
+        return RIG_OK;
     if (!command)
         return fail(r->err, "", "'rigmem help' lists the commands", "no command given");
+    if ((command->flags & COMMAND_SHELL) && request->settings.memory)
+        return fail(r->err, command->name, NULL, "does not go into a shell or a script");
     int most = command_arguments(command), least = 0;
     for (int i = 0; i < most; i++)
         least += !command->argument[i].optional;

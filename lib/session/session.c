@@ -32,7 +32,7 @@ static void block_signals(struct rig_session *s)
 {
     sigset_t all;
     sigemptyset(&all);
-    static const int waiting[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXFSZ, SIGALRM};
+    static const int waiting[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXFSZ};
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(waiting); i++)
         sigaddset(&all, waiting[i]);
     s->blocked = pthread_sigmask(SIG_BLOCK, &all, &s->before) == 0;

@@ -1,0 +1,20 @@
+/* What the shell's files share. */
+#ifndef CMD_SHELL_H
+#define CMD_SHELL_H
+
+#include "session.h"
+
+/* shell_was_cancelled is true once for each SIGINT; shell_has_ended is true from a SIGTERM or
+   SIGHUP on. */
+bool shell_was_cancelled(void);
+bool shell_has_ended(void);
+
+/* shell_prompt writes the prompt. */
+void shell_prompt(struct cli *cli, char *text, size_t bytes);
+
+/* shell_readline reads lines of the terminal by readline and has `run` run each, until it says that
+   it is done, or the end of input. *out_code: the latest line's. False: there is no readline. */
+bool shell_readline(struct cli *cli, int (*run)(struct cli *cli, const char *text, bool *out_done),
+                    int *out_code);
+
+#endif
