@@ -121,28 +121,38 @@ static json_t *gpu_json(struct reply *reply, const struct rig_session *s,
     return o;
 }
 
-/* A GPU that was released and taken again is told once, as it is now. */
-static bool is_superseded(struct rig_gpus *gpus, size_t i, int number)
+/* The latest memory of the function: a GPU that was released and taken again is told once, as it is
+   now. NULL: the session never had it. */
+static struct rig_memory *latest(struct rig_gpus *gpus, int number)
 {
-    for (size_t k = i + 1; k < rig_gpus_count(gpus); k++) {
-        struct rig_memory_info info;
-        rig_memory_info(rig_gpus_memory(gpus, k), &info);
-        if (info.number == number)
-            return true;
-    }
-    return false;
-}
-
-static json_t *gpus_json(struct reply *reply, const struct rig_session *s, struct rig_memory *only)
-{
-    struct rig_gpus *gpus = rig_session_gpus(s);
-    json_t *list = json_array();
+    struct rig_memory *found = NULL;
     for (size_t i = 0; i < rig_gpus_count(gpus); i++) {
         struct rig_memory_info info;
         struct rig_memory *m = rig_gpus_memory(gpus, i);
         rig_memory_info(m, &info);
-        if ((only && m != only) || (!only && is_superseded(gpus, i, info.number)))
+        found = info.number == number ? m : found;
+    }
+    return found;
+}
+
+static json_t *gpus_json(struct reply *reply, const struct rig_session *s, struct rig_memory *only)
+{
+    const struct rig_topology *t = rig_machine_topology(rig_session_machine(s));
+    json_t *list = json_array();
+    for (int i = 0; i < rig_topology_count(t); i++) {
+        struct rig_memory_info info;
+        struct rig_memory *m =
+            rig_topology_function(t, i)->gpu ? latest(rig_session_gpus(s), i) : NULL;
+        if (!m)
             continue;
+        rig_memory_info(m, &info);
+        if (only) {
+            struct rig_memory_info wanted;
+            rig_memory_info(only, &wanted);
+            if (wanted.number != i)
+                continue;
+            info = wanted;
+        }
         add(reply, list, gpu_json(reply, s, &info));
     }
     return list;

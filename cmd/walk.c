@@ -83,25 +83,30 @@ void walk_run(const struct request *request, struct reply *reply)
     session_abandon(request, s);
 }
 
-static const char *flag(const json_t *fields, const char *key)
+/* ", readable, writable" and so on. */
+static void flags_text(const json_t *fields, char *text, size_t room)
 {
-    return json_is_true(json_object_get(fields, key)) ? key : "";
+    static const char *const keys[] = {"readable", "writable", "executable", "snooped", "uncached"};
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (json_is_true(json_object_get(fields, keys[i])))
+            used += (size_t)snprintf(text + used, room - used, ", %s", keys[i]);
 }
 
 static void fields_cell(struct table *table, const json_t *fields)
 {
     const char *kind = member_text(fields, "kind");
-    char bytes[RIG_SIZE_MAX];
+    char bytes[RIG_SIZE_MAX], flags[80];
     if (strcmp(kind, "directory") == 0) {
         table_format(table, "table at %s of %s memory", member_text(fields, "address"),
                      member_text(fields, "memory"));
     } else if (strcmp(kind, "leaf") == 0) {
         rig_size_format((uint64_t)member_number(fields, "bytes"), bytes);
-        table_format(table, "%s at %s of %s memory, fragment %lld, type %lld %s %s %s %s %s", bytes,
+        flags_text(fields, flags, sizeof flags);
+        table_format(table, "%s at %s of %s memory, fragment %lld, type %lld%s", bytes,
                      member_text(fields, "address"), member_text(fields, "memory"),
-                     member_number(fields, "fragment"), member_number(fields, "type"),
-                     flag(fields, "readable"), flag(fields, "writable"), flag(fields, "executable"),
-                     flag(fields, "snooped"), flag(fields, "uncached"));
+                     member_number(fields, "fragment"), member_number(fields, "type"), flags);
     } else {
         table_cell(table, kind);
     }

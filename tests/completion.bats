@@ -44,8 +44,10 @@ bash_offers() {
 }
 
 @test "bash: commands" {
-    [ "$(bash_offers 'rigmem re')" = reach ]
-    [ "$(bash_offers 'rigmem ')" = "$(printf '%s\n' capture completion diff help list reach topo version)" ]
+    [ "$(bash_offers 'rigmem re')" = 'reach
+recover' ]
+    [ "$(bash_offers 'rigmem ' | xargs)" = "alloc bus capture close completion diff fault free help list map-host \
+map-peer open peek poke reach recover shell show topo version walk" ]
 }
 
 @test "bash: options of the command and global ones" {
@@ -93,7 +95,8 @@ print("\n".join(sorted(r for r in json.load(sys.stdin)["result"]["rules"] if r.s
 }
 
 @test "bash: commands and topics for help, shells for completion" {
-    [ "$(bash_offers 'rigmem help fa')" = facts ]
+    [ "$(bash_offers 'rigmem help fa')" = 'facts
+fault' ]
     [ "$(bash_offers 'rigmem help reac')" = reach ]
     [ "$(bash_offers 'rigmem completion ' | xargs)" = "bash fish zsh" ]
 }

@@ -15,11 +15,11 @@
 static json_t *saved_hold(const struct device_hold *hold)
 {
     const struct rig_grant *g = &hold->grant;
-    return json_pack("{sI sb sb sb s{sI so sI so sI}}", "id", (json_int_t)hold->id, "pinned",
+    return json_pack("{sI sb sb sb s{sI so sI so sI sb}}", "id", (json_int_t)hold->id, "pinned",
                      hold->pinned, "let_go", hold->let_go, "abandoned", hold->abandoned, "grant",
                      "id", (json_int_t)g->id, "memory", json_hex((uint64_t)(uintptr_t)g->memory),
                      "bytes", (json_int_t)g->bytes, "ranges", json_ranges(g->ranges, g->count),
-                     "offset", (json_int_t)g->offset);
+                     "offset", (json_int_t)g->offset, "file", g->path != NULL);
 }
 
 /* Oldest first, so that a restore enters them in the order they were made. */
@@ -104,15 +104,17 @@ static enum rig_status bad(struct rig_error *err, const char *what)
     return rig_fail(err, RIG_BAD_INPUT, "machine", "%s is missing or wrong", what);
 }
 
-static bool read_grant(const json_t *j, uint64_t page, struct rig_grant *g)
+static bool read_grant(const struct rig_machine *m, const json_t *j, struct rig_grant *g)
 {
-    uint64_t memory;
+    uint64_t memory, page = m->page_size;
+    bool file;
     if (!json_get_count(j, "id", &g->id) || g->id == 0 || !json_get_hex(j, "memory", &memory) ||
         memory > UINTPTR_MAX || !json_get_count(j, "bytes", &g->bytes) || g->bytes == 0 ||
-        !json_get_count(j, "offset", &g->offset) ||
+        !json_get_count(j, "offset", &g->offset) || !json_get_bool(j, "file", &file) ||
         !json_get_ranges(j, "ranges", RANGES_MAX, &g->ranges, &g->count))
         return false;
     g->memory = (void *)(uintptr_t)memory;
+    g->path = file ? m->memory_path : NULL;
     uint64_t sum = 0;
     for (int i = 0; i < g->count; i++)
         if (((g->ranges[i].address | g->ranges[i].bytes) & (page - 1)) != 0 ||
@@ -133,7 +135,7 @@ static enum rig_status restore_hold(struct rig_device *dev, const json_t *j, str
     bool whole = json_get_count(j, "id", &hold->id) && hold->id != 0 &&
                  hold->id <= m->functions->last_hold && json_get_bool(j, "let_go", &hold->let_go) &&
                  json_get_bool(j, "abandoned", &hold->abandoned) &&
-                 read_grant(json_object_get(j, "grant"), m->page_size, &hold->grant);
+                 read_grant(m, json_object_get(j, "grant"), &hold->grant);
     hold->placed = whole && !pinned &&
                    is_reserved(m, (uint64_t)(uintptr_t)hold->grant.memory, hold->grant.bytes);
     if (!whole || !hold_enter(hold)) {

@@ -82,6 +82,7 @@ static enum rig_status fill(const struct twin *w, const struct twin_grant *grant
         .bytes = grant->bytes,
         .ranges = ranges,
         .count = count,
+        .path = grant->piece[0].own ? NULL : w->memory_path,
         .offset = grant->piece[0].own ? 0 : grant->piece[0].at - w->system_base,
     };
     return RIG_OK;
