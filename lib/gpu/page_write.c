@@ -331,6 +331,13 @@ static enum rig_status put_pointers(struct page_plan *p, struct page_node *node,
     return RIG_OK;
 }
 
+/* Taking the tables went before writing, along the same way. */
+static enum rig_status missing(struct page_plan *p, unsigned level)
+{
+    return rig_fail(p->err, RIG_FAILED, p->t->f->name, "a %s that was taken is not there",
+                    p->t->f->level[level].name);
+}
+
 /* The two tables below a dual entry, a run of memory at a time. */
 static enum rig_status write_halves(struct page_plan *p, struct page_node *node, unsigned i,
                                     uint64_t address, uint64_t last)
@@ -342,9 +349,10 @@ static enum rig_status write_halves(struct page_plan *p, struct page_node *node,
             begin(p, child[half]);
     for (uint64_t at = address; status == RIG_OK && at - 1 != last;) {
         unsigned half, n = plan_half(p, node->level, at, last, &half);
-        struct page_node *table = child[half];
-        status = put_leaves(p, table, shadow_index(p->t, table->level, at), n, at);
-        at += (uint64_t)n << p->t->f->level[table->level].shift;
+        unsigned level = p->t->below[node->level][half];
+        status = child[half] ? put_leaves(p, child[half], shadow_index(p->t, level, at), n, at)
+                             : missing(p, level);
+        at += (uint64_t)n << p->t->f->level[level].shift;
     }
     for (unsigned half = 0; half < 2; half++) {
         if (!child[half])
@@ -362,7 +370,8 @@ static enum rig_status write_below(struct page_plan *p, struct page_node *node, 
 {
     if (p->t->halves[node->level] == 2)
         return write_halves(p, node, i, address, last);
-    return plan_write(p, shadow_child(p->t, node, i, 0), address, last);
+    struct page_node *child = shadow_child(p->t, node, i, 0);
+    return child ? plan_write(p, child, address, last) : missing(p, p->t->below[node->level][0]);
 }
 
 /* What points at the tables of entries [i, end), which are all written: streamed stores reach

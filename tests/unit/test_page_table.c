@@ -508,6 +508,10 @@ static void no_room_for_a_table_takes_and_writes_nothing(void **state)
             r.g->room = FAKE_PAGES;
             assert_int_equal(rig_page_table_map(r.t, r.base + GIB - MIB, OWN, ranges, 3, NULL),
                              RIG_OK);
+            /* Nothing of the attempt keeps a table from going back. */
+            assert_true(unmap(&r, GIB - MIB, 5 * MIB + 68 * KIB));
+            assert_true(unmap(&r, 8 * GIB, 4 * KIB));
+            assert_int_equal(r.g->used, 1);
             tear_down(&r);
         }
     }
