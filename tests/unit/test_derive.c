@@ -1,0 +1,320 @@
+/* What follows from a machine's facts: the IOMMU's treatment, GPUs, their memory and BAR, short
+ * names, and the corners of the tree. */
+#include "builder.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ONE "00:01.0 rp 01-01\n01:00.0 ep id=1002:744c gpu=16384/16384\n"
+
+static struct rig_function *gpu_of(struct rig_topology *t)
+{
+    return &t->node[function_at(t, "01:00.0")].f;
+}
+
+static struct rig_fact iommu(const char *cpu, const char *line, const char *type, bool group)
+{
+    struct rig_topology *t = build_machine(ONE, cpu);
+    struct rig_function *f = gpu_of(t);
+    f->iommu_group = group ? fact_known(7) : fact_unknown(NULL);
+    if (type)
+        f->iommu_type = topology_text(t, type);
+    if (line)
+        t->machine.command_line = topology_text(t, line);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    struct rig_fact fact = gpu_of(t)->iommu;
+    fact.from = NULL; /* it goes with t */
+    rig_topology_free(t);
+    return fact;
+}
+
+static void expect(struct rig_fact fact, enum rig_know know, enum rig_iommu value)
+{
+    assert_int_equal(fact.know, know);
+    if (rig_fact_has(fact))
+        assert_int_equal(fact.value, value);
+}
+
+/* Linux: Documentation/ABI/testing/sysfs-kernel-iommu_groups. */
+static void a_groups_type_tells_whether_it_translates(void **state)
+{
+    (void)state;
+    expect(iommu(NULL, NULL, "DMA", true), RIG_FACT_KNOWN, RIG_IOMMU_TRANSLATE);
+    expect(iommu(NULL, NULL, "DMA-FQ", true), RIG_FACT_KNOWN, RIG_IOMMU_TRANSLATE);
+    expect(iommu(NULL, NULL, "blocked", true), RIG_FACT_KNOWN, RIG_IOMMU_TRANSLATE);
+    expect(iommu(NULL, NULL, "unmanaged", true), RIG_FACT_KNOWN, RIG_IOMMU_TRANSLATE);
+    expect(iommu(NULL, NULL, "identity", true), RIG_FACT_KNOWN, RIG_IOMMU_IDENTITY);
+    expect(iommu(NULL, NULL, "unknown", true), RIG_FACT_UNKNOWN, RIG_IOMMU_NONE);
+    expect(iommu(NULL, NULL, NULL, true), RIG_FACT_UNKNOWN, RIG_IOMMU_NONE);
+    expect(iommu(NULL, NULL, NULL, false), RIG_FACT_UNKNOWN, RIG_IOMMU_NONE);
+}
+
+/* Linux: Documentation/admin-guide/kernel-parameters.txt. */
+static void the_command_line_makes_likely_what_the_group_does_not_tell(void **state)
+{
+    (void)state;
+    const enum rig_know assumed = RIG_FACT_ASSUMED;
+    expect(iommu(NULL, "quiet iommu=pt", NULL, true), assumed, RIG_IOMMU_IDENTITY);
+    expect(iommu(NULL, "intel_iommu=on iommu=soft,pt quiet", NULL, true), assumed,
+           RIG_IOMMU_IDENTITY);
+    expect(iommu(NULL, "iommu.passthrough=1", NULL, false), assumed, RIG_IOMMU_IDENTITY);
+    expect(iommu(NULL, "iommu.passthrough=0", NULL, true), assumed, RIG_IOMMU_TRANSLATE);
+    expect(iommu(NULL, "iommu=nopt", NULL, true), assumed, RIG_IOMMU_TRANSLATE);
+    expect(iommu(NULL, "iommu=off", NULL, false), assumed, RIG_IOMMU_NONE);
+    expect(iommu("Intel:6", "intel_iommu=off", NULL, false), assumed, RIG_IOMMU_NONE);
+    expect(iommu("AMD:25", "amd_iommu=off", NULL, false), assumed, RIG_IOMMU_NONE);
+    /* Another vendor's option, or one that only begins alike, says nothing. */
+    expect(iommu("AMD:25", "intel_iommu=off", NULL, false), RIG_FACT_UNKNOWN, RIG_IOMMU_NONE);
+    expect(iommu("Intel:6", "amd_iommu=off", NULL, false), RIG_FACT_UNKNOWN, RIG_IOMMU_NONE);
+    expect(iommu(NULL, "iommu=ptx my_iommu=pt iommu", NULL, true), RIG_FACT_UNKNOWN,
+           RIG_IOMMU_NONE);
+    /* A group that exists contradicts an IOMMU that is off. */
+    expect(iommu("AMD:25", "amd_iommu=off iommu=off", NULL, true), RIG_FACT_UNKNOWN,
+           RIG_IOMMU_NONE);
+    /* What the group says counts, not the command line. */
+    expect(iommu(NULL, "iommu=pt", "DMA", true), RIG_FACT_KNOWN, RIG_IOMMU_TRANSLATE);
+}
+
+static bool is_gpu(const char *id, const char *class_code, uint64_t flags)
+{
+    char text[160];
+    snprintf(text, sizeof text, "00:01.0 rp 01-01\n01:00.0 ep gpu=16/16 id=%s class=%s\n", id,
+             class_code);
+    struct rig_topology *t = build_machine(text, NULL);
+    gpu_of(t)->bar[0].flags = flags == 0 ? fact_absent() : fact_known(flags);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    bool gpu = gpu_of(t)->gpu;
+    rig_topology_free(t);
+    return gpu;
+}
+
+static void a_gpu_is_a_display_or_accelerator_with_a_prefetchable_bar(void **state)
+{
+    (void)state;
+    const uint64_t prefetchable = RIG_BAR_64BIT | RIG_BAR_PREFETCHABLE;
+    assert_true(is_gpu("10de:2684", "030000", prefetchable));
+    assert_true(is_gpu("10de:20b2", "030200", prefetchable));
+    assert_true(is_gpu("1002:74a1", "120000", prefetchable));
+    assert_false(is_gpu("15b3:1021", "020000", prefetchable));
+    assert_false(is_gpu("10de:2684", "030000", RIG_BAR_64BIT));
+    assert_false(is_gpu("10de:2684", "030000", 0));
+    /* Display functions of board controllers and of virtual machines. */
+    assert_false(is_gpu("1a03:2000", "030000", prefetchable));
+    assert_false(is_gpu("102b:0538", "030000", prefetchable));
+    assert_false(is_gpu("1234:1111", "030000", prefetchable));
+    assert_true(is_gpu("1234:2222", "030000", prefetchable));
+}
+
+static void a_function_named_as_a_gpu_is_one(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:01.0 rp 01-01\n01:00.0 ep id=1bcf:001c class=0b4000\n", NULL);
+    assert_false(gpu_of(t)->gpu);
+    assert_int_equal(rig_topology_set_gpu(t, "01:00.0", NULL), RIG_OK);
+    assert_true(gpu_of(t)->gpu);
+    assert_string_equal(gpu_of(t)->alias, "gpu0");
+    assert_int_equal(rig_topology_set_gpu_memory(t, "gpu0", 48ull << 30, NULL), RIG_OK);
+    assert_int_equal(gpu_of(t)->gpu_memory.value, 48ull << 30);
+    rig_topology_free(t);
+}
+
+/* The memory's size: given, else by id, else by the largest size of its BAR, else by a BAR that is
+   larger than the 256 MiB that firmware gives any GPU. */
+static struct rig_fact memory(const char *id, uint64_t bar, uint64_t sizes)
+{
+    char text[160];
+    snprintf(text, sizeof text, "00:01.0 rp 01-01\n01:00.0 ep gpu=16/16 id=%s\n", id);
+    struct rig_topology *t = build_machine(text, NULL);
+    struct rig_function *f = gpu_of(t);
+    f->gpu_memory = fact_unknown(NULL);
+    f->bar[0].size = bar ? fact_known(bar) : fact_unknown(NULL);
+    f->bar[0].resizable = sizes ? fact_known(sizes) : fact_absent();
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    struct rig_fact fact = gpu_of(t)->gpu_memory;
+    fact.from = NULL;
+    rig_topology_free(t);
+    return fact;
+}
+
+static void a_gpus_memory_is_assumed_in_the_order_of_trust(void **state)
+{
+    (void)state;
+    /* 1002:74a1 is the MI300X with 192 GiB; 1002:ffff is none. */
+    struct rig_fact f = memory("1002:74a1", 256u << 20, 0x7f00);
+    assert_int_equal(f.know, RIG_FACT_ASSUMED);
+    assert_int_equal(f.value, 192ull << 30);
+    f = memory("1002:ffff", 256u << 20, 0x7f00); /* up to 2^(20+14) */
+    assert_int_equal(f.value, 16ull << 30);
+    f = memory("1002:ffff", 8ull << 30, 0);
+    assert_int_equal(f.value, 8ull << 30);
+    assert_int_equal(memory("1002:ffff", 256u << 20, 0).know, RIG_FACT_UNKNOWN);
+    assert_int_equal(memory("1002:ffff", 256u << 20, 0x1c0).know, RIG_FACT_UNKNOWN);
+    assert_int_equal(memory("1002:ffff", 0, 0).know, RIG_FACT_UNKNOWN);
+}
+
+static void the_memory_bar_is_the_vendors_or_the_largest_prefetchable(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(ONE, NULL);
+    struct rig_function *f = gpu_of(t);
+    const struct rig_bar small = {.flags = fact_known(RIG_BAR_64BIT | RIG_BAR_PREFETCHABLE),
+                                  .size = fact_known(2u << 20)};
+    const struct rig_bar large = {.flags = fact_known(RIG_BAR_64BIT | RIG_BAR_PREFETCHABLE),
+                                  .size = fact_known(1u << 30)};
+    const struct rig_bar registers = {.flags = fact_known(RIG_BAR_64BIT),
+                                      .size = fact_known(4u << 30)};
+    const struct rig_bar io = {.flags = fact_known(RIG_BAR_IO), .size = fact_known(256)};
+    f->vendor = fact_known(0x10de); /* NVIDIA's is BAR 1, whatever the others' sizes */
+    f->bar[0] = registers;
+    f->bar[1] = small;
+    f->bar[3] = large;
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(gpu_of(t)->memory_bar, 1);
+    f = gpu_of(t);
+    f->vendor = fact_known(0x1bcf);
+    f->bar[5] = io;
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(gpu_of(t)->memory_bar, 3);
+    f = gpu_of(t);
+    f->bar[1].flags = f->bar[3].flags = fact_absent();
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(gpu_of(t)->memory_bar, 0);
+    rig_topology_free(t);
+}
+
+static void short_names_count_in_bus_order(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(
+        "00:01.0 rp 01-01\n01:00.0 ep class=020000\n01:00.1 ep class=028000\n00:02.0 rp 02-02\n"
+        "02:00.0 ep class=010802\n00:03.0 rp 03-03\n03:00.0 ep class=010601\n",
+        NULL);
+    assert_int_equal(rig_topology_find(t, "nic1"), function_at(t, "01:00.1"));
+    assert_int_equal(rig_topology_find(t, "nvme0"), function_at(t, "02:00.0"));
+    assert_int_equal(rig_topology_find(t, "nvme1"), -1);
+    assert_int_equal(rig_topology_find(t, "0000:03:00.0"), function_at(t, "03:00.0"));
+    assert_null(t->node[function_at(t, "03:00.0")].f.alias);
+    rig_topology_free(t);
+}
+
+/* ---- corners of the tree */
+
+static enum rig_status finish(struct rig_topology *t, char *why, size_t bytes)
+{
+    struct rig_error err = {.status = RIG_OK};
+    enum rig_status status = topology_finish(t, "test", &err);
+    snprintf(why, bytes, "%s", err.why);
+    return status;
+}
+
+static struct node *add(struct rig_topology *t, const char *bdf, bool bridge, unsigned secondary,
+                        unsigned subordinate)
+{
+    struct rig_bdf place;
+    struct node *n;
+    assert_true(rig_bdf_parse(bdf, &place));
+    assert_int_equal(topology_add(t, place, &n, NULL), RIG_OK);
+    n->f.header_type = fact_known(bridge);
+    if (bridge) {
+        n->f.secondary = fact_known(secondary);
+        n->f.subordinate = fact_known(subordinate);
+    }
+    return n;
+}
+
+static void contradictions_are_refused(void **state)
+{
+    (void)state;
+    char why[512];
+    struct rig_topology *t = topology_new(RIG_SOURCE_CAPTURE);
+    add(t, "00:01.0", false, 0, 0);
+    add(t, "00:01.0", false, 0, 0);
+    assert_int_equal(finish(t, why, sizeof why), RIG_BAD_INPUT);
+    assert_non_null(strstr(why, "0000:00:01.0 appears twice"));
+    rig_topology_free(t);
+    t = topology_new(RIG_SOURCE_CAPTURE);
+    add(t, "01:00.0", true, 2, 2);
+    add(t, "02:00.0", true, 1, 1);
+    assert_int_equal(finish(t, why, sizeof why), RIG_BAD_INPUT);
+    assert_non_null(strstr(why, "loop"));
+    rig_topology_free(t);
+    t = topology_new(RIG_SOURCE_CAPTURE);
+    struct node *n = add(t, "01:00.0", false, 0, 0);
+    n->place = PLACE_UNDER;
+    n->parent_bdf = (struct rig_bdf){0, 0, 1, 0};
+    assert_int_equal(finish(t, why, sizeof why), RIG_BAD_INPUT);
+    assert_non_null(strstr(why, "its parent 0000:00:01.0 is not there"));
+    add(t, "00:01.0", false, 0, 0);
+    assert_int_equal(finish(t, why, sizeof why), RIG_BAD_INPUT);
+    assert_non_null(strstr(why, "is no bridge"));
+    rig_topology_free(t);
+    t = topology_new(RIG_SOURCE_CAPTURE);
+    n = add(t, "00:01.0", false, 0, 0);
+    n->physical_given = true;
+    n->physical_bdf = n->f.bdf;
+    assert_int_equal(finish(t, why, sizeof why), RIG_BAD_INPUT);
+    assert_non_null(strstr(why, "physical function"));
+    rig_topology_free(t);
+}
+
+static void a_bus_that_two_bridges_claim_belongs_to_neither(void **state)
+{
+    (void)state;
+    char why[512];
+    struct rig_topology *t = topology_new(RIG_SOURCE_LSPCI_HEX);
+    add(t, "00:01.0", true, 1, 1);
+    add(t, "00:02.0", true, 1, 1);
+    add(t, "01:00.0", false, 0, 0);
+    assert_int_equal(finish(t, why, sizeof why), RIG_OK);
+    assert_int_equal(t->node[2].f.parent_known.know, RIG_FACT_UNKNOWN);
+    assert_int_equal(t->warnings, 1);
+    rig_topology_free(t);
+}
+
+/* Offset and stride name the virtual functions (PCIe 9.3.3.8): 02:00.0 + 0x80 = 02:10.0, then every
+ * second. */
+static void virtual_functions_are_found_by_offset_and_stride(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(
+        "00:01.0 rp 02-03\n02:00.0 ep\n02:10.0 ep\n02:10.2 ep\n02:10.1 ep\n03:00.0 ep\n", "AMD:25");
+    struct rig_function *pf = &t->node[function_at(t, "02:00.0")].f;
+    pf->vf_count = fact_known(3);
+    pf->vf_offset = fact_known(0x80);
+    pf->vf_stride = fact_known(2);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    int physical = function_at(t, "02:00.0");
+    assert_int_equal(t->node[function_at(t, "02:10.0")].f.physical, physical);
+    assert_int_equal(t->node[function_at(t, "02:10.2")].f.physical, physical);
+    assert_int_equal(t->node[function_at(t, "02:10.1")].f.physical, -1);
+    /* On a bus within the port's range that no bridge owns: where it hangs is not known. */
+    assert_int_equal(t->node[function_at(t, "03:00.0")].f.parent_known.know, RIG_FACT_UNKNOWN);
+    t->node[physical].f.vf_offset = fact_known(0x100);
+    t->node[physical].f.vf_stride = fact_known(1);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(t->node[function_at(t, "03:00.0")].f.physical, physical);
+    assert_int_equal(t->node[function_at(t, "03:00.0")].f.parent, function_at(t, "00:01.0"));
+    rig_topology_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_groups_type_tells_whether_it_translates),
+        cmocka_unit_test(the_command_line_makes_likely_what_the_group_does_not_tell),
+        cmocka_unit_test(a_gpu_is_a_display_or_accelerator_with_a_prefetchable_bar),
+        cmocka_unit_test(a_function_named_as_a_gpu_is_one),
+        cmocka_unit_test(a_gpus_memory_is_assumed_in_the_order_of_trust),
+        cmocka_unit_test(the_memory_bar_is_the_vendors_or_the_largest_prefetchable),
+        cmocka_unit_test(short_names_count_in_bus_order),
+        cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(a_bus_that_two_bridges_claim_belongs_to_neither),
+        cmocka_unit_test(virtual_functions_are_found_by_offset_and_stride),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
