@@ -47,7 +47,10 @@ ifneq ($(filter clang fuzz,$(VARIANT)),)
 CC := clang
 endif
 ALL_CFLAGS = -std=c17 $(WARNINGS) $(CFLAGS) $(CFLAGS_$(VARIANT))
-LIBS := -lpci -ljansson -lz -ldl -lpthread
+# jansson and zlib are linked in where their static libraries are at hand: a command starts sooner
+# so. libpci and readline are loaded when they are used.
+archive_or = $(if $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a)),-l:lib$(1).a,-l$(1))
+LIBS := -Wl,--as-needed $(call archive_or,jansson) $(call archive_or,z) -ldl -lpthread
 
 LIB_SRC := $(sort $(wildcard lib/*/*.c lib/*/*/*.c))
 CMD_SRC := $(sort $(wildcard cmd/*.c))

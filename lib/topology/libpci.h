@@ -1,5 +1,6 @@
 /* All that the library asks of libpci, with its errors as outcomes: libpci itself exits on an
-   error. One handle is used by one thread at a time. */
+   error. libpci is loaded with the first handle and unloaded with the last. One handle is used by
+   one thread at a time. */
 #ifndef RIG_LIBPCI_H
 #define RIG_LIBPCI_H
 
@@ -10,7 +11,7 @@ struct libpci;
 /* libpci_scan makes *out the functions of this machine, found through /sys/bus/pci; free it with
    libpci_close.
 
-   RIG_REFUSED  /sys/bus/pci cannot be read; err has libpci's reason
+   RIG_REFUSED  /sys/bus/pci cannot be read, err has libpci's reason; or libpci is not installed
    RIG_FAILED   memory ran out */
 enum rig_status libpci_scan(struct libpci **out, struct rig_error *err);
 
@@ -22,7 +23,8 @@ bool libpci_next(struct libpci *pci, struct rig_bdf *out_bdf);
    CAP_SYS_ADMIN the kernel ends it at byte 64 (drivers/pci/pci-sysfs.c, pci_read_config). */
 size_t libpci_config(struct libpci *pci, struct rig_bdf bdf, uint8_t config[4096]);
 
-/* libpci_names makes *out a handle that knows pci.ids; false where there is no database. Free it
+/* libpci_names makes *out a handle that knows pci.ids; false where there is no database or no libpci.
+   Free it
    with libpci_close. */
 bool libpci_names(struct libpci **out);
 
