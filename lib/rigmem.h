@@ -787,9 +787,8 @@ void rig_gpus_free(struct rig_gpus *take_gpus);
 /* rig_gpus_finish_releases finishes every release of the machine that can be finished now. */
 void rig_gpus_finish_releases(struct rig_gpus *gpus);
 
-/* rig_gpus_count and rig_gpus_memory enumerate the memories, in the order in which they were
-   created; one whose function was given back is among them as long as a region of it is out or
-   kept, or another GPU's region over its memory is. */
+/* rig_gpus_count and rig_gpus_memory enumerate the memories in the order in which they were
+   created, also those whose functions were given back. */
 size_t rig_gpus_count(const struct rig_gpus *gpus);
 struct rig_memory *rig_gpus_memory(const struct rig_gpus *gpus, size_t i);
 

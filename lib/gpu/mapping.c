@@ -236,11 +236,10 @@ enum rig_status mapping_fail(struct mapping *p, enum rig_status status, struct r
         leave_to_give_back(p, MAPPING_CUT);
         return status;
     }
-    struct rig_error undo = {0};
+    struct rig_error undo = {.status = RIG_OK};
     if (mapping_give_back(p, &undo) == RIG_OK)
         return status;
-    if (err)
-        *err = undo;
+    *err = undo;
     return RIG_FAILED;
 }
 

@@ -173,9 +173,10 @@ enum rig_life gpu_memory_life(const struct rig_memory *m);
 /* gpu_memory_name writes its function's name into text and returns text. */
 char *gpu_memory_name(const struct rig_memory *m, char text[RIG_BDF_MAX]);
 
-/* gpu_memory_blame names m's function in an error that names nothing, and returns status. */
-enum rig_status gpu_memory_blame(const struct rig_memory *m, enum rig_status status,
-                                 struct rig_error *err);
+/* gpu_memory_report makes *err, unless it is NULL or holds an error, what a request's own error
+   says, naming m's function where that names nothing, and returns status. */
+enum rig_status gpu_memory_report(const struct rig_memory *m, enum rig_status status,
+                                  const struct rig_error *own, struct rig_error *err);
 
 /* ---- spaces (gpus.c) */
 
@@ -212,6 +213,10 @@ enum rig_status gpu_memory_make_pool(struct rig_memory *m, struct rig_error *err
  * called. */
 void gpu_memory_given_back(void *memory);
 enum rig_status gpu_memory_watch(struct rig_memory *m, struct rig_error *err);
+
+/* gpu_memory_enter and gpu_memory_leave count a call that is under way on m: nobody settles it. */
+void gpu_memory_enter(struct rig_memory *m);
+void gpu_memory_leave(struct rig_memory *m);
 
 /* request_begin begins a request on m: a use of its function. RIG_INVALID: it was released.
    RIG_FAILED: it left the bus. request_end ends it. */
@@ -251,8 +256,8 @@ enum rig_status mapping_give_back(struct mapping *p, struct rig_error *err);
 enum rig_status mapping_hold(struct mapping *p, enum rig_status status);
 
 /* mapping_fail ends a request's mapping that came to nothing: after RIG_FAILED, or where the
-   function was released meanwhile, it is left as CUT; else it is given back. The result is the
-   status of the request. */
+   function was released meanwhile, it is left as CUT; else it is given back. err is the request's
+   own. The result is the status of the request. */
 enum rig_status mapping_fail(struct mapping *p, enum rig_status status, struct rig_error *err);
 
 /* peer_leave takes a peer's mapping, by its detached `member`, out of the owner's list, ends its

@@ -28,6 +28,13 @@ static void drop_mapping(struct mapping *p)
         peer->mapping->member = NULL;
         free(peer);
     }
+    if (p->member) {
+        struct peer **link = &p->of->peers;
+        while (*link != p->member)
+            link = &(*link)->next;
+        *link = p->member->next;
+        free(p->member);
+    }
     free(p->ranges);
     free(p->clients);
     free(p);
@@ -62,11 +69,15 @@ char *gpu_memory_name(const struct rig_memory *m, char text[RIG_BDF_MAX])
                           text);
 }
 
-enum rig_status gpu_memory_blame(const struct rig_memory *m, enum rig_status status,
-                                 struct rig_error *err)
+enum rig_status gpu_memory_report(const struct rig_memory *m, enum rig_status status,
+                                  const struct rig_error *own, struct rig_error *err)
 {
     char name[RIG_BDF_MAX];
-    if (err && status != RIG_OK && err->what[0] == '\0')
+    if (status == RIG_OK || !err || err->status != RIG_OK)
+        return status;
+    *err = *own;
+    err->status = status;
+    if (err->what[0] == '\0')
         snprintf(err->what, sizeof err->what, "%s", gpu_memory_name(m, name));
     return status;
 }
@@ -133,32 +144,38 @@ const struct rig_page_table_ops gpu_memory_table_ops = {
 
 /* ---- requests */
 
-enum rig_status request_begin(struct rig_memory *m, struct rig_error *err)
+void gpu_memory_enter(struct rig_memory *m)
 {
-    /* Counted before the use begins, so that nobody settles between the two. */
     gpu_memory_lock(m);
     m->requests++;
     gpu_memory_unlock(m);
-    enum rig_status status = RIG_INVALID;
-    if (m->device)
-        status = device_use(m->device, err);
-    char name[RIG_BDF_MAX];
-    if (!m->device)
-        rig_fail(err, RIG_INVALID, gpu_memory_name(m, name), "it was released");
-    if (status == RIG_OK)
-        return RIG_OK;
+}
+
+void gpu_memory_leave(struct rig_memory *m)
+{
     gpu_memory_lock(m);
     m->requests--;
     gpu_memory_unlock(m);
+}
+
+enum rig_status request_begin(struct rig_memory *m, struct rig_error *err)
+{
+    /* Counted before the use begins, so that nobody settles between the two. */
+    gpu_memory_enter(m);
+    char name[RIG_BDF_MAX];
+    enum rig_status status =
+        m->device ? device_use(m->device, err)
+                  : rig_fail(err, RIG_INVALID, gpu_memory_name(m, name), "it was released");
+    if (status == RIG_OK)
+        return RIG_OK;
+    gpu_memory_leave(m);
     gpu_memory_settle(m);
     return status;
 }
 
 void request_end(struct rig_memory *m)
 {
-    gpu_memory_lock(m);
-    m->requests--;
-    gpu_memory_unlock(m);
+    gpu_memory_leave(m);
     device_unuse(m->device);
     gpu_memory_settle(m);
 }
@@ -261,7 +278,11 @@ enum rig_status rig_memory_release(struct rig_memory *m, struct rig_error *err)
     if (status != RIG_OK)
         return status;
     gpu_memory_settle(m);
-    return gpu_memory_sweep(m, err);
+    /* A request that is under way sweeps by itself. */
+    gpu_memory_lock(m);
+    bool alone = m->requests == 0;
+    gpu_memory_unlock(m);
+    return alone ? gpu_memory_sweep(m, err) : RIG_OK;
 }
 
 /* ---- looking */

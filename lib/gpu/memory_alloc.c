@@ -16,7 +16,6 @@ static enum rig_status explain_no_room(const struct rig_memory *m, const struct 
     gpu_memory_name(m, name);
     rig_size_format(p->bytes, wanted);
     rig_size_format(most, had);
-    rig_error_clear(err);
     if (p->bytes > most)
         return rig_fail(err, RIG_NO_ROOM, name, "%s is more than the GPU has for memory, %s",
                         wanted, had);
@@ -33,13 +32,13 @@ static enum rig_status take_own(struct mapping *p, struct rig_error *err)
     struct rig_memory *m = p->memory;
     enum rig_status status;
     if (p->kind == RIG_KIND_BAR)
-        status = pool_take_block(m->pool, p->bytes, &p->ranges, &p->count, err);
+        status = pool_take_block(m->pool, p->bytes, &p->ranges, &p->count, NULL);
     else
-        status = pool_take(m->pool, p->bytes, &p->ranges, &p->count, err);
+        status = pool_take(m->pool, p->bytes, &p->ranges, &p->count, NULL);
     if (status == RIG_NO_ROOM)
         return explain_no_room(m, p, err);
     if (status != RIG_OK)
-        return status;
+        return rig_fail_memory(err);
     p->owns_ranges = true;
     return p->kind == RIG_KIND_BAR ? mapping_view(p, err) : RIG_OK;
 }
@@ -69,15 +68,16 @@ static enum rig_status make_allocation(struct mapping *p, struct rig_error *err)
 
 /* Ends the request that made p: a region over it, or nothing. */
 static enum rig_status finish(struct mapping *p, enum rig_status status, const struct region *like,
-                              struct rig_region *out_region, struct rig_error *err)
+                              struct rig_region *out_region, struct rig_error *own,
+                              struct rig_error *err)
 {
     struct rig_memory *m = p->memory;
     if (status == RIG_OK)
-        status = region_new(p, like, out_region, err);
+        status = region_new(p, like, out_region, own);
     else
-        status = mapping_fail(p, status, err);
+        status = mapping_fail(p, status, own);
     request_end(m);
-    return gpu_memory_blame(m, status, err);
+    return gpu_memory_report(m, status, own, err);
 }
 
 /* Begins a request that makes a mapping. */
@@ -118,15 +118,16 @@ enum rig_status rig_memory_alloc(struct rig_memory *m, enum rig_kind kind, uint6
         return status;
     p->kind = kind;
     p->uncached = uncached || kind == RIG_KIND_HOST;
+    struct rig_error own = {.status = RIG_OK};
     struct region like = {.origin = RIG_ORIGIN_ALLOCATED};
     if (fits) {
         p->bytes = like.bytes = rounded;
-        status = make_allocation(p, err);
+        status = make_allocation(p, &own);
     } else {
-        status = rig_fail(err, RIG_NO_ROOM, gpu_memory_name(m, name),
+        status = rig_fail(&own, RIG_NO_ROOM, gpu_memory_name(m, name),
                           "%llu bytes is more than there is", (unsigned long long)bytes);
     }
-    return finish(p, status, &like, out_region, err);
+    return finish(p, status, &like, out_region, &own, err);
 }
 
 static enum rig_status make_borrowed(struct mapping *p, uint64_t start, uint64_t bytes,
@@ -166,6 +167,7 @@ enum rig_status rig_memory_map_host(struct rig_memory *m, const void *address, u
         .skip = start & (m->gpus->machine->page_size - 1),
         .bytes = bytes,
     };
-    status = make_borrowed(p, start, bytes, err);
-    return finish(p, status, &like, out_region, err);
+    struct rig_error own = {.status = RIG_OK};
+    status = make_borrowed(p, start, bytes, &own);
+    return finish(p, status, &like, out_region, &own, err);
 }

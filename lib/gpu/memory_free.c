@@ -82,10 +82,13 @@ enum rig_status rig_memory_free(struct rig_memory *m, struct rig_region region,
     gpu_memory_unlock(m);
     if (!out)
         return region_freed(region, err);
-    bool used = request_begin(m, NULL) == RIG_OK;
+    gpu_memory_enter(m);
+    bool used = m->device && device_use(m->device, NULL) == RIG_OK;
     enum rig_status status = used ? free_live(m, r, err) : free_released(m, r, err);
     enum rig_status swept = gpu_memory_sweep(m, err);
+    gpu_memory_leave(m);
     if (used)
-        request_end(m);
+        device_unuse(m->device);
+    gpu_memory_settle(m);
     return status == RIG_OK ? swept : status;
 }

@@ -310,12 +310,14 @@ enum rig_status rig_memory_map_peer(struct rig_memory *m, struct rig_region regi
     status = request_begin(m, err);
     if (status != RIG_OK)
         return status;
+    struct rig_error own = {.status = RIG_OK};
     if (device_failed(m->device))
-        status = device_fail(m->device, err);
+        status = device_fail(m->device, &own);
     if (status == RIG_OK)
-        status = gpu_memory_sweep(m, err);
+        status = gpu_memory_sweep(m, &own);
     if (status == RIG_OK)
-        status = o.owner == m ? map_own(m, &o, out_region, err) : map_other(m, &o, out_region, err);
+        status =
+            o.owner == m ? map_own(m, &o, out_region, &own) : map_other(m, &o, out_region, &own);
     request_end(m);
-    return gpu_memory_blame(m, status, err);
+    return gpu_memory_report(m, status, &own, err);
 }

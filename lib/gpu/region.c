@@ -146,6 +146,8 @@ enum rig_status region_freed(struct rig_region region, struct rig_error *err)
 
 rig_gpu_address rig_region_address(struct rig_region region)
 {
+    if (!region.memory)
+        return 0;
     gpu_memory_lock(region.memory);
     const struct region *r = region_find(region.memory, region.id);
     rig_gpu_address address = r ? r->mapping->address + r->skip : 0;
@@ -202,6 +204,8 @@ enum rig_status rig_region_pages(struct rig_region region, struct rig_pages *out
 {
     struct rig_pages pages;
     enum rig_status status = RIG_INVALID;
+    if (!region.memory)
+        return region_freed(region, err);
     gpu_memory_lock(region.memory);
     const struct region *r = region_find(region.memory, region.id);
     if (r) {
@@ -257,6 +261,8 @@ static void explain_kept(const struct mapping *p, struct rig_region_info *info)
 enum rig_status rig_region_info(struct rig_region region, struct rig_region_info *out_info,
                                 struct rig_error *err)
 {
+    if (!region.memory)
+        return region_freed(region, err);
     gpu_memory_lock(region.memory);
     const struct region *r = region_find(region.memory, region.id);
     if (r) {
@@ -281,6 +287,8 @@ enum rig_status rig_region_info(struct rig_region region, struct rig_region_info
 
 bool rig_region_client(struct rig_region region, size_t i, struct rig_bdf *out_client)
 {
+    if (!region.memory)
+        return false;
     gpu_memory_lock(region.memory);
     const struct region *r = region_find(region.memory, region.id);
     bool there = r && i < r->mapping->client_count;

@@ -2,286 +2,15 @@
 #include "gpu/save.h"
 
 #include "base/json.h"
-#include "gpu/memories.h"
+#include "gpu/restore.h"
 #include "machine/twin.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* More lists' items than a file of sane size holds. */
-#define ITEMS_MAX (1u << 24)
-
 static enum rig_status bad(struct rig_error *err, const char *what)
 {
     return rig_fail(err, RIG_BAD_INPUT, "memories", "%s is missing or wrong", what);
-}
-
-/* ---- reading a line */
-
-struct cursor {
-    const char *at;
-    bool failed;
-};
-
-static bool take(struct cursor *c, char wanted)
-{
-    bool there = !c->failed && *c->at == wanted;
-    c->at += there ? 1 : 0;
-    return there;
-}
-
-static void expect(struct cursor *c, char wanted)
-{
-    if (!take(c, wanted))
-        c->failed = true;
-}
-
-static uint64_t hex(struct cursor *c)
-{
-    uint64_t value = 0;
-    int digits = 0;
-    for (; !c->failed && digits < 16; digits++, c->at++) {
-        const char *digit = *c->at ? strchr("0123456789abcdef", *c->at) : NULL;
-        if (!digit)
-            break;
-        value = value << 4 | (uint64_t)(digit - "0123456789abcdef");
-    }
-    c->failed = c->failed || digits == 0;
-    return value;
-}
-
-/* " HEX" or " -"; *out_there: the first. */
-static uint64_t field(struct cursor *c, bool *out_there)
-{
-    expect(c, ' ');
-    *out_there = !take(c, '-');
-    return *out_there ? hex(c) : 0;
-}
-
-static uint64_t number(struct cursor *c)
-{
-    bool there;
-    uint64_t value = field(c, &there);
-    c->failed = c->failed || !there;
-    return value;
-}
-
-/* Items of a list up to the next space or the end. */
-static size_t count_items(const struct cursor *c)
-{
-    size_t n = 1;
-    for (const char *at = c->at; *at && *at != ' '; at++)
-        n += *at == ',';
-    return n;
-}
-
-/* A mapping as its line has it, until the others it names are there. */
-struct saved {
-    struct mapping *mapping;
-    uint64_t of_memory, of_number, hold;
-    bool has_of, keeps_owner, stuck, has_hold, has_view;
-    char tables;
-};
-
-struct saved_region {
-    struct rig_memory *memory;
-    struct region *region;
-    uint64_t owner;
-};
-
-struct restore {
-    struct rig_gpus *gpus;
-    struct saved *saved;
-    size_t saved_count, saved_room;
-    struct saved_region *region;
-    size_t regions, region_room;
-};
-
-static bool grow(void **array, size_t used, size_t *room, size_t size)
-{
-    if (used < *room)
-        return true;
-    size_t more = *room ? *room * 2 : 256;
-    void *grown = realloc(*array, more * size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *room = more;
-    return true;
-}
-
-static void read_state(struct cursor *c, struct mapping *p)
-{
-    static const char letters[] = "LCKHG";
-    static const enum mapping_state states[] = {MAPPING_LIVE, MAPPING_CUT, MAPPING_KEPT,
-                                                MAPPING_HELD, MAPPING_GONE};
-    expect(c, ' ');
-    const char *letter = *c->at ? strchr(letters, *c->at) : NULL;
-    if (c->failed || !letter) {
-        c->failed = true;
-        return;
-    }
-    p->state = states[letter - letters];
-    c->at++;
-    p->peer = take(c, 'p');
-    p->to_gpu = take(c, 'g');
-    p->uncached = p->target.uncached = take(c, 'u');
-    p->holds_addresses = take(c, 'a');
-    p->owns_ranges = take(c, 'r');
-    p->due = take(c, 'd');
-    p->has_kind = !take(c, 'n');
-    if (!p->has_kind)
-        return;
-    uint64_t kind = hex(c);
-    c->failed = c->failed || kind > RIG_KIND_HOST;
-    p->kind = (enum rig_kind)(kind & 3);
-}
-
-static void read_target(struct cursor *c, struct mapping *p)
-{
-    uint64_t memory = number(c);
-    p->target.snooped = take(c, 's');
-    expect(c, '.');
-    uint64_t peer = hex(c);
-    c->failed = c->failed || memory > RIG_MEMORY_LINK || peer > UINT8_MAX;
-    p->target.memory = (enum rig_memory_kind)(memory & 3);
-    p->target.peer = (uint8_t)peer;
-}
-
-static void read_of(struct cursor *c, struct saved *s)
-{
-    s->of_memory = field(c, &s->has_of);
-    if (!s->has_of)
-        return;
-    expect(c, '.');
-    s->of_number = hex(c);
-    s->keeps_owner = take(c, 'k');
-    s->stuck = take(c, 's');
-}
-
-static void read_tables(struct cursor *c, struct saved *s)
-{
-    expect(c, ' ');
-    s->tables = *c->at;
-    c->failed = c->failed || s->tables == '\0' || !strchr("wu-", s->tables);
-    c->at += c->failed ? 0 : 1;
-}
-
-static bool read_ranges(struct cursor *c, struct mapping *p)
-{
-    expect(c, ' ');
-    if (c->failed || take(c, '-'))
-        return true;
-    p->count = count_items(c);
-    if (p->count > ITEMS_MAX)
-        return false;
-    p->ranges = calloc(p->count, sizeof *p->ranges);
-    uint64_t sum = 0;
-    for (size_t i = 0; p->ranges && i < p->count && !c->failed; i++) {
-        if (i > 0)
-            expect(c, ',');
-        p->ranges[i].address = hex(c);
-        expect(c, '+');
-        p->ranges[i].bytes = hex(c);
-        if (((p->ranges[i].address | p->ranges[i].bytes) & 4095) != 0 || p->ranges[i].bytes == 0 ||
-            !rig_add(sum, p->ranges[i].bytes, &sum))
-            c->failed = true;
-    }
-    c->failed = c->failed || sum != p->bytes;
-    return p->ranges != NULL;
-}
-
-static bool read_region(struct cursor *c, struct restore *x, struct mapping *p)
-{
-    struct region *r = calloc(1, sizeof *r);
-    if (!r || !grow((void **)&x->region, x->regions, &x->region_room, sizeof *x->region)) {
-        free(r);
-        return false;
-    }
-    struct saved_region *s = &x->region[x->regions++];
-    *s = (struct saved_region){.memory = p->memory, .region = r};
-    r->mapping = p;
-    r->id = hex(c);
-    expect(c, '.');
-    r->out = take(c, 'o');
-    bool kept = take(c, 'k'), first = take(c, 'f');
-    uint64_t numbers[5];
-    for (size_t i = 0; i < RIG_ARRAY_LENGTH(numbers); i++) {
-        expect(c, '.');
-        numbers[i] = hex(c);
-    }
-    uint64_t end;
-    if (c->failed || numbers[0] > RIG_ORIGIN_PEER || r->id == 0 || r->id > x->gpus->last_region ||
-        !rig_add(numbers[1], numbers[2], &end) || end > p->bytes || (kept && (r->out || p->kept)) ||
-        (first && p->original) || (!r->out && !kept && !first) || numbers[4] >= x->gpus->count) {
-        c->failed = true;
-        return true;
-    }
-    r->origin = (enum rig_origin)numbers[0];
-    r->skip = numbers[1];
-    r->bytes = numbers[2];
-    r->of = numbers[3];
-    if (r->origin == RIG_ORIGIN_PEER)
-        r->owner = x->gpus->memory[numbers[4]];
-    p->regions += r->out ? 1 : 0;
-    if (kept)
-        p->kept = r;
-    if (first)
-        p->original = r;
-    return true;
-}
-
-static bool read_regions(struct cursor *c, struct restore *x, struct mapping *p)
-{
-    expect(c, ' ');
-    if (c->failed || take(c, '-'))
-        return true;
-    bool room = true;
-    do
-        room = read_region(c, x, p);
-    while (room && take(c, ','));
-    return room;
-}
-
-static bool read_clients(struct cursor *c, struct mapping *p)
-{
-    expect(c, ' ');
-    if (c->failed || take(c, '-'))
-        return true;
-    size_t count = count_items(c);
-    int most = rig_topology_count(p->memory->gpus->machine->topology);
-    p->clients = count <= ITEMS_MAX ? calloc(count, sizeof *p->clients) : NULL;
-    for (; p->clients && p->client_count < count && !c->failed; p->client_count++) {
-        if (p->client_count > 0)
-            expect(c, ',');
-        uint64_t function = hex(c);
-        c->failed = c->failed || function >= (uint64_t)most;
-        p->clients[p->client_count] = c->failed ? 0 : (int)function;
-    }
-    return p->clients != NULL;
-}
-
-/* False: memory ran out. */
-static bool read_line(struct cursor *c, struct restore *x, struct saved *s)
-{
-    struct mapping *p = s->mapping;
-    p->number = hex(c);
-    read_state(c, p);
-    p->address = number(c);
-    p->bytes = number(c);
-    read_target(c, p);
-    p->peer_base = number(c);
-    s->hold = field(c, &s->has_hold);
-    p->view_skip = field(c, &s->has_view);
-    read_of(c, s);
-    uint64_t stuck = number(c);
-    p->stuck_peers = (unsigned)stuck;
-    c->failed = c->failed || stuck > UINT32_MAX || p->number > p->memory->last_mapping ||
-                ((p->address | p->bytes) & 4095) != 0;
-    read_tables(c, s);
-    bool room = read_ranges(c, p) && read_regions(c, x, p) && read_clients(c, p);
-    c->failed = c->failed || *c->at != '\0';
-    return room;
 }
 
 /* ---- what a mapping holds */
@@ -333,12 +62,12 @@ static enum rig_status restore_mapping(struct restore *x, struct rig_memory *m, 
     uint64_t last = m->last_mapping;
     struct mapping *p = mapping_new(m, false);
     m->last_mapping = last;
-    if (!p || !grow((void **)&x->saved, x->saved_count, &x->saved_room, sizeof *x->saved))
+    if (!p || !restore_grow((void **)&x->saved, x->saved_count, &x->saved_room, sizeof *x->saved))
         return rig_fail_memory(err);
     struct saved *s = &x->saved[x->saved_count++];
     *s = (struct saved){.mapping = p};
     struct cursor c = {.at = line};
-    if (!read_line(&c, x, s))
+    if (!restore_line(&c, x, s))
         return rig_fail_memory(err);
     bool ordered = x->saved_count - 1 == m->saved_first || p->number > s[-1].mapping->number;
     if (c.failed || !ordered || !is_sane(m, s))
@@ -444,15 +173,15 @@ static enum rig_status restore_memory(struct restore *x, const json_t *j, struct
 
 static bool read_table(struct cursor *c, struct rig_saved_table *out)
 {
-    uint64_t level = hex(c);
-    expect(c, '.');
-    out->address = hex(c);
-    expect(c, '.');
-    out->offset = hex(c);
-    expect(c, '.');
-    out->complete = take(c, 'c');
-    out->linked = take(c, 'l');
-    out->kept = take(c, 'k');
+    uint64_t level = cursor_hex(c);
+    cursor_expect(c, '.');
+    out->address = cursor_hex(c);
+    cursor_expect(c, '.');
+    out->offset = cursor_hex(c);
+    cursor_expect(c, '.');
+    out->complete = cursor_take(c, 'c');
+    out->linked = cursor_take(c, 'l');
+    out->kept = cursor_take(c, 'k');
     out->level = (uint8_t)level;
     return !c->failed && level <= UINT8_MAX && out->offset <= UINT64_MAX - 4096;
 }
@@ -468,7 +197,7 @@ static enum rig_status restore_tables(struct rig_memory *m, const json_t *j, str
         return bad(err, "a root table");
     enum rig_status status = rig_page_table_load(m->format, m->own_base, &gpu_memory_table_ops, m,
                                                  &saved, &m->tables, err);
-    while (status == RIG_OK && take(&c, ',')) {
+    while (status == RIG_OK && cursor_take(&c, ',')) {
         if (!read_table(&c, &saved))
             return bad(err, "a page table");
         status = pool_restore(m->pool, saved.offset & ~UINT64_C(4095), RIG_TABLE_PAGE, err);

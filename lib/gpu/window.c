@@ -40,6 +40,8 @@ static void use_view(const struct mapping *p, struct window *w)
 static bool begin(struct rig_region region, struct window *out)
 {
     *out = (struct window){.owner = region.memory, .of = region.id};
+    if (!region.memory)
+        return false;
     gpu_memory_lock(region.memory);
     const struct region *r = region_find(region.memory, region.id);
     if (r) {

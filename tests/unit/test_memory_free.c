@@ -73,6 +73,44 @@ static void another_gpus_region_is_misuse_for_free(void **state)
     rig_same(before, rig_held(r));
 }
 
+static void a_region_that_never_was_is_misuse_everywhere(void **state)
+{
+    struct rig *r = *state;
+    const struct rig_region none[] = {
+        {.memory = NULL}, {.memory = r->m[0]}, {.memory = r->m[0], .id = 77}};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(none); i++) {
+        struct rig_region out;
+        struct rig_region_info info;
+        struct rig_pages pages;
+        struct rig_host host;
+        struct rig_bdf client;
+        struct rig_bus_range *ranges;
+        size_t count;
+        uint8_t byte = 0;
+        assert_int_equal(rig_memory_free(r->m[0], none[i], NULL), RIG_INVALID);
+        assert_int_equal(rig_memory_map_peer(r->m[1], none[i], &out, NULL), RIG_INVALID);
+        assert_int_equal(rig_memory_bus(r->m[0], none[i], NIC, &ranges, &count, NULL), RIG_INVALID);
+        assert_int_equal(rig_region_info(none[i], &info, NULL), RIG_INVALID);
+        assert_int_equal(rig_region_pages(none[i], &pages, NULL), RIG_INVALID);
+        assert_int_equal(rig_region_read(none[i], 0, &byte, 1, NULL), RIG_INVALID);
+        assert_int_equal(rig_region_write(none[i], 0, &byte, 1, NULL), RIG_INVALID);
+        assert_false(rig_region_host(none[i], &host));
+        assert_false(rig_region_client(none[i], 0, &client));
+        assert_int_equal(rig_region_address(none[i]), 0);
+    }
+}
+
+static void the_first_error_stays(void **state)
+{
+    struct rig *r = *state;
+    struct rig_region g;
+    struct rig_error err = {.status = RIG_REFUSED, .why = "earlier"};
+    assert_int_equal(rig_memory_alloc(r->m[0], RIG_KIND_GPU, MIB(500), false, &g, &err),
+                     RIG_NO_ROOM);
+    assert_string_equal(err.why, "earlier");
+    assert_int_equal(err.status, RIG_REFUSED);
+}
+
 /* ---- unconfirmed flushes */
 
 static void an_unconfirmed_free_keeps_memory_and_addresses_until_the_give_back(void **state)
@@ -316,6 +354,8 @@ int main(void)
         RIG_TEST(the_mapping_stays_until_every_region_over_it_is_freed),
         RIG_TEST(a_freed_region_is_misuse_for_free_also_where_its_address_is_used_again),
         RIG_TEST(another_gpus_region_is_misuse_for_free),
+        RIG_TEST(a_region_that_never_was_is_misuse_everywhere),
+        RIG_TEST(the_first_error_stays),
         cmocka_unit_test(an_unconfirmed_free_keeps_memory_and_addresses_until_the_give_back),
         cmocka_unit_test(all_ones_are_no_confirmation),
         RIG_TEST(empty_tables_go_back_after_a_confirmed_flush_alone),

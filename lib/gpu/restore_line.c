@@ -1,0 +1,246 @@
+/* A mapping's line of a state document, read. */
+#include "gpu/restore.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* More lists' items than a file of sane size holds. */
+#define ITEMS_MAX (1u << 24)
+
+bool cursor_take(struct cursor *c, char wanted)
+{
+    bool there = !c->failed && *c->at == wanted;
+    c->at += there ? 1 : 0;
+    return there;
+}
+
+void cursor_expect(struct cursor *c, char wanted)
+{
+    if (!cursor_take(c, wanted))
+        c->failed = true;
+}
+
+uint64_t cursor_hex(struct cursor *c)
+{
+    uint64_t value = 0;
+    int digits = 0;
+    for (; !c->failed && digits < 16; digits++, c->at++) {
+        const char *digit = *c->at ? strchr("0123456789abcdef", *c->at) : NULL;
+        if (!digit)
+            break;
+        value = value << 4 | (uint64_t)(digit - "0123456789abcdef");
+    }
+    c->failed = c->failed || digits == 0;
+    return value;
+}
+
+/* " HEX" or " -"; *out_there: the first. */
+static uint64_t field(struct cursor *c, bool *out_there)
+{
+    cursor_expect(c, ' ');
+    *out_there = !cursor_take(c, '-');
+    return *out_there ? cursor_hex(c) : 0;
+}
+
+static uint64_t number(struct cursor *c)
+{
+    bool there;
+    uint64_t value = field(c, &there);
+    c->failed = c->failed || !there;
+    return value;
+}
+
+/* Items of a list up to the next space or the end. */
+static size_t count_items(const struct cursor *c)
+{
+    size_t n = 1;
+    for (const char *at = c->at; *at && *at != ' '; at++)
+        n += *at == ',';
+    return n;
+}
+
+bool restore_grow(void **array, size_t used, size_t *room, size_t size)
+{
+    if (used < *room)
+        return true;
+    size_t more = *room ? *room * 2 : 256;
+    void *grown = realloc(*array, more * size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = more;
+    return true;
+}
+
+static void read_state(struct cursor *c, struct mapping *p)
+{
+    static const char letters[] = "LCKHG";
+    static const enum mapping_state states[] = {MAPPING_LIVE, MAPPING_CUT, MAPPING_KEPT,
+                                                MAPPING_HELD, MAPPING_GONE};
+    cursor_expect(c, ' ');
+    const char *letter = *c->at ? strchr(letters, *c->at) : NULL;
+    if (c->failed || !letter) {
+        c->failed = true;
+        return;
+    }
+    p->state = states[letter - letters];
+    c->at++;
+    p->peer = cursor_take(c, 'p');
+    p->to_gpu = cursor_take(c, 'g');
+    p->uncached = p->target.uncached = cursor_take(c, 'u');
+    p->holds_addresses = cursor_take(c, 'a');
+    p->owns_ranges = cursor_take(c, 'r');
+    p->due = cursor_take(c, 'd');
+    p->has_kind = !cursor_take(c, 'n');
+    if (!p->has_kind)
+        return;
+    uint64_t kind = cursor_hex(c);
+    c->failed = c->failed || kind > RIG_KIND_HOST;
+    p->kind = (enum rig_kind)(kind & 3);
+}
+
+static void read_target(struct cursor *c, struct mapping *p)
+{
+    uint64_t memory = number(c);
+    p->target.snooped = cursor_take(c, 's');
+    cursor_expect(c, '.');
+    uint64_t peer = cursor_hex(c);
+    c->failed = c->failed || memory > RIG_MEMORY_LINK || peer > UINT8_MAX;
+    p->target.memory = (enum rig_memory_kind)(memory & 3);
+    p->target.peer = (uint8_t)peer;
+}
+
+static void read_of(struct cursor *c, struct saved *s)
+{
+    s->of_memory = field(c, &s->has_of);
+    if (!s->has_of)
+        return;
+    cursor_expect(c, '.');
+    s->of_number = cursor_hex(c);
+    s->keeps_owner = cursor_take(c, 'k');
+    s->stuck = cursor_take(c, 's');
+}
+
+static void read_tables(struct cursor *c, struct saved *s)
+{
+    cursor_expect(c, ' ');
+    s->tables = *c->at;
+    c->failed = c->failed || s->tables == '\0' || !strchr("wu-", s->tables);
+    c->at += c->failed ? 0 : 1;
+}
+
+static bool read_ranges(struct cursor *c, struct mapping *p)
+{
+    cursor_expect(c, ' ');
+    if (c->failed || cursor_take(c, '-'))
+        return true;
+    p->count = count_items(c);
+    if (p->count > ITEMS_MAX)
+        return false;
+    p->ranges = calloc(p->count, sizeof *p->ranges);
+    uint64_t sum = 0;
+    for (size_t i = 0; p->ranges && i < p->count && !c->failed; i++) {
+        if (i > 0)
+            cursor_expect(c, ',');
+        p->ranges[i].address = cursor_hex(c);
+        cursor_expect(c, '+');
+        p->ranges[i].bytes = cursor_hex(c);
+        if (((p->ranges[i].address | p->ranges[i].bytes) & 4095) != 0 || p->ranges[i].bytes == 0 ||
+            !rig_add(sum, p->ranges[i].bytes, &sum))
+            c->failed = true;
+    }
+    c->failed = c->failed || sum != p->bytes;
+    return p->ranges != NULL;
+}
+
+static bool read_region(struct cursor *c, struct restore *x, struct mapping *p)
+{
+    struct region *r = calloc(1, sizeof *r);
+    if (!r || !restore_grow((void **)&x->region, x->regions, &x->region_room, sizeof *x->region)) {
+        free(r);
+        return false;
+    }
+    struct saved_region *s = &x->region[x->regions++];
+    *s = (struct saved_region){.memory = p->memory, .region = r};
+    r->mapping = p;
+    r->id = cursor_hex(c);
+    cursor_expect(c, '.');
+    r->out = cursor_take(c, 'o');
+    bool kept = cursor_take(c, 'k'), first = cursor_take(c, 'f');
+    uint64_t numbers[5];
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(numbers); i++) {
+        cursor_expect(c, '.');
+        numbers[i] = cursor_hex(c);
+    }
+    uint64_t end;
+    if (c->failed || numbers[0] > RIG_ORIGIN_PEER || r->id == 0 || r->id > x->gpus->last_region ||
+        !rig_add(numbers[1], numbers[2], &end) || end > p->bytes || (kept && (r->out || p->kept)) ||
+        (first && p->original) || (!r->out && !kept && !first) || numbers[4] >= x->gpus->count) {
+        c->failed = true;
+        return true;
+    }
+    r->origin = (enum rig_origin)numbers[0];
+    r->skip = numbers[1];
+    r->bytes = numbers[2];
+    r->of = numbers[3];
+    if (r->origin == RIG_ORIGIN_PEER)
+        r->owner = x->gpus->memory[numbers[4]];
+    p->regions += r->out ? 1 : 0;
+    if (kept)
+        p->kept = r;
+    if (first)
+        p->original = r;
+    return true;
+}
+
+static bool read_regions(struct cursor *c, struct restore *x, struct mapping *p)
+{
+    cursor_expect(c, ' ');
+    if (c->failed || cursor_take(c, '-'))
+        return true;
+    bool room = true;
+    do
+        room = read_region(c, x, p);
+    while (room && cursor_take(c, ','));
+    return room;
+}
+
+static bool read_clients(struct cursor *c, struct mapping *p)
+{
+    cursor_expect(c, ' ');
+    if (c->failed || cursor_take(c, '-'))
+        return true;
+    size_t count = count_items(c);
+    int most = rig_topology_count(p->memory->gpus->machine->topology);
+    p->clients = count <= ITEMS_MAX ? calloc(count, sizeof *p->clients) : NULL;
+    for (; p->clients && p->client_count < count && !c->failed; p->client_count++) {
+        if (p->client_count > 0)
+            cursor_expect(c, ',');
+        uint64_t function = cursor_hex(c);
+        c->failed = c->failed || function >= (uint64_t)most;
+        p->clients[p->client_count] = c->failed ? 0 : (int)function;
+    }
+    return p->clients != NULL;
+}
+
+bool restore_line(struct cursor *c, struct restore *x, struct saved *s)
+{
+    struct mapping *p = s->mapping;
+    p->number = cursor_hex(c);
+    read_state(c, p);
+    p->address = number(c);
+    p->bytes = number(c);
+    read_target(c, p);
+    p->peer_base = number(c);
+    s->hold = field(c, &s->has_hold);
+    p->view_skip = field(c, &s->has_view);
+    read_of(c, s);
+    uint64_t stuck = number(c);
+    p->stuck_peers = (unsigned)stuck;
+    c->failed = c->failed || stuck > UINT32_MAX || p->number > p->memory->last_mapping ||
+                ((p->address | p->bytes) & 4095) != 0;
+    read_tables(c, s);
+    bool room = read_ranges(c, p) && read_regions(c, x, p) && read_clients(c, p);
+    c->failed = c->failed || *c->at != '\0';
+    return room;
+}
