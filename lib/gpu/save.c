@@ -37,7 +37,7 @@ static void put(struct text *t, const char *bytes, size_t count)
             t->room = room;
         }
     }
-    if (t->failed)
+    if (t->failed || count == 0)
         return;
     memcpy(t->at + t->used, bytes, count);
     t->used += count;

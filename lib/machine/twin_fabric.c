@@ -280,8 +280,10 @@ static enum rig_status refuse(const struct twin *w, const struct twin_route *r, 
     case TWIN_END_GONE:
         return rig_fail(err, RIG_FAILED, name, "it left the bus: it reads all ones");
     case TWIN_END_MASTER_OFF:
-        return rig_fail(err, RIG_REFUSED, name,
-                        "its bus mastering is off: the request to 0x%llx ends there", address);
+        rig_fail(err, RIG_REFUSED, name,
+                 "its bus mastering is off: the request to 0x%llx ends there", address);
+        rig_hint(err, "a GPU masters the bus when it was opened with --master");
+        return RIG_REFUSED;
     case TWIN_END_DECODE_OFF:
         return rig_fail(err, RIG_REFUSED, name, "its memory decode is off: nothing takes 0x%llx",
                         address);
