@@ -1,5 +1,6 @@
 #include "topology/lspci.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,11 +41,34 @@ struct reader {
 
 /* ---- lines */
 
+/* Above its own rows a function's line names the ids of the same function: where they differ, the
+   rows were edited, or the kernel was told other ids than the hardware has, and the rows count. Ids
+   of all ones are no ids: a virtual function's rows read so, and those of one that is asleep. */
+static void prefer_rows(struct reader *r)
+{
+    struct rig_function *f = &r->block.node.f;
+    const uint8_t *row = r->hex.at;
+    uint64_t vendor = (uint64_t)(row[0] | row[1] << 8), device = (uint64_t)(row[2] | row[3] << 8);
+    if (r->hex.bytes == 0 || vendor == 0xffff || f->vendor.know != RIG_FACT_KNOWN ||
+        f->device.know != RIG_FACT_KNOWN ||
+        (f->vendor.value == vendor && f->device.value == device))
+        return;
+    char text[RIG_BDF_MAX];
+    topology_warn(r->functions.t,
+                  "%s: its line says %04" PRIx64 ":%04" PRIx64 ", its bytes %04" PRIx64
+                  ":%04" PRIx64 ": the bytes count",
+                  rig_bdf_format(f->bdf, text), f->vendor.value, f->device.value, vendor, device);
+    f->vendor = fact_known(vendor);
+    f->device = fact_known(device);
+    f->name = NULL;
+}
+
 static enum rig_status end_block(struct reader *r, struct rig_error *err)
 {
     if (!r->open)
         return RIG_OK;
     r->open = r->accepts = false;
+    prefer_rows(r);
     enum rig_status status = lspci_add_block(&r->functions, &r->block, err);
     if (status == RIG_OK)
         status = lspci_add_hex(&r->functions, r->block.node.f.bdf, &r->hex, err);
