@@ -201,3 +201,79 @@ int fake_tables(struct fake_gpu *g, bool mark)
 {
     return g->root.index_bits == 0 ? 0 : tables(g, &g->root, 0, mark);
 }
+
+struct fake_rig fake_set_up(const struct rig_format *f)
+{
+    bool amd = strcmp(f->vendor, "amd") == 0;
+    struct fake_rig r = {.g = fake_new(f, amd ? GIB : 0), .base = f->space_base};
+    assert_int_equal(rig_page_table_new(f, r.g->own_base, &fake_ops, r.g, &r.t, NULL), RIG_OK);
+    r.g->root = rig_page_table_root(r.t);
+    assert_int_equal(r.g->used, 1);
+    return r;
+}
+
+void fake_tear_down(struct fake_rig *r)
+{
+    rig_page_table_drop(r->t);
+    fake_free(r->g);
+}
+
+enum rig_status fake_map(struct fake_rig *r, uint64_t at, struct rig_target target,
+                         uint64_t physical, uint64_t bytes)
+{
+    struct rig_range range = {physical, bytes};
+    return rig_page_table_map(r->t, r->base + at, target, &range, 1, NULL);
+}
+
+bool fake_unmap(struct fake_rig *r, uint64_t at, uint64_t bytes)
+{
+    bool confirmed = false;
+    assert_int_equal(rig_page_table_unmap(r->t, r->base + at, bytes, &confirmed, NULL), RIG_OK);
+    return confirmed;
+}
+
+static bool same_target(const struct rig_format *f, struct rig_target a, struct rig_target b)
+{
+    /* Linked AMD GPUs' memories are one space with the own. What Intel snoops follows from whether
+       it is cached. */
+    if (f->link == RIG_LINK_FLAT && b.memory == RIG_MEMORY_LINK)
+        return a.memory == RIG_MEMORY_OWN && a.uncached == b.uncached;
+    bool snoop = strcmp(f->vendor, "intel") != 0 && b.memory == RIG_MEMORY_SYSTEM;
+    return a.memory == b.memory && a.peer == b.peer && a.uncached == b.uncached &&
+           (!snoop || a.snooped == b.snooped);
+}
+
+/* All that a fragment promises holds: its whole block is memory that goes on, reached alike. */
+static void check_fragment(struct fake_rig *r, uint64_t address, const struct fake_end *end)
+{
+    if (end->fragment == 0)
+        return;
+    uint64_t block = UINT64_C(4096) << end->fragment, start = address & ~(block - 1);
+    uint64_t physical = end->physical - (address - start);
+    uint64_t entry = physical + (end->target.memory == RIG_MEMORY_OWN ? r->g->own_base : 0);
+    assert_int_equal(entry & (block - 1), 0);
+    for (int k = 0; k < 4; k++) {
+        uint64_t at = (uint64_t)k * (block - 4096) / 3 & ~UINT64_C(4095);
+        struct fake_end other = fake_walk(r->g, start + at);
+        assert_true(other.mapped && other.fragment == end->fragment);
+        assert_int_equal(other.physical, physical + at);
+    }
+}
+
+void fake_check(struct fake_rig *r, uint64_t address, struct rig_target target, uint64_t physical)
+{
+    struct fake_end end = fake_walk(r->g, address);
+    /* The walker takes an AMD GPU's linked memory for its own, and its base off. */
+    if (r->g->f->link == RIG_LINK_FLAT && target.memory == RIG_MEMORY_LINK)
+        physical -= r->g->own_base;
+    if (!end.mapped || end.physical != physical || !same_target(r->g->f, end.target, target))
+        fail_msg("%s %s: %llx leads to %llx, not to %llx", r->g->f->name, r->g->f->variant,
+                 (unsigned long long)address, (unsigned long long)end.physical,
+                 (unsigned long long)physical);
+    check_fragment(r, address, &end);
+}
+
+struct fake_end fake_end_at(struct fake_rig *r, uint64_t at)
+{
+    return fake_walk(r->g, r->base + at);
+}

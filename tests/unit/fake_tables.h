@@ -48,4 +48,34 @@ struct fake_end fake_walk(struct fake_gpu *g, uint64_t address);
    pages are then in g->seen. */
 int fake_tables(struct fake_gpu *g, bool mark);
 
+#define KIB UINT64_C(1024)
+#define MIB (KIB * 1024)
+#define GIB (MIB * 1024)
+
+#define OWN ((struct rig_target){.memory = RIG_MEMORY_OWN})
+#define SYSTEM ((struct rig_target){.memory = RIG_MEMORY_SYSTEM, .uncached = true, .snooped = true})
+
+/* A GPU and its page table. Addresses are given from the start of the format's space. */
+struct fake_rig {
+    struct fake_gpu *g;
+    struct rig_page_table *t;
+    uint64_t base;
+};
+
+struct fake_rig fake_set_up(const struct rig_format *f);
+void fake_tear_down(struct fake_rig *r);
+
+enum rig_status fake_map(struct fake_rig *r, uint64_t at, struct rig_target target,
+                         uint64_t physical, uint64_t bytes);
+
+/* fake_unmap is whether the flush was confirmed; the unmap succeeds. */
+bool fake_unmap(struct fake_rig *r, uint64_t at, uint64_t bytes);
+
+/* fake_end_at is where the GPU's address r->base + at leads. */
+struct fake_end fake_end_at(struct fake_rig *r, uint64_t at);
+
+/* fake_check ends the test unless the GPU's address leads to that memory, reached so, and its
+   leaf's fragment holds. */
+void fake_check(struct fake_rig *r, uint64_t address, struct rig_target target, uint64_t physical);
+
 #endif

@@ -9,97 +9,12 @@
 
 #include <cmocka.h>
 
-#define KIB UINT64_C(1024)
-#define MIB (KIB * 1024)
-#define GIB (MIB * 1024)
-
-#define OWN ((struct rig_target){.memory = RIG_MEMORY_OWN})
-#define SYSTEM ((struct rig_target){.memory = RIG_MEMORY_SYSTEM, .uncached = true, .snooped = true})
-
 static uint64_t next(uint64_t *seed)
 {
     *seed ^= *seed >> 12;
     *seed ^= *seed << 25;
     *seed ^= *seed >> 27;
     return *seed * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-/* A GPU and its page table. Addresses are given from the start of the format's space. */
-struct rig {
-    struct fake_gpu *g;
-    struct rig_page_table *t;
-    uint64_t base;
-};
-
-static struct rig set_up(const struct rig_format *f)
-{
-    bool amd = strcmp(f->vendor, "amd") == 0;
-    struct rig r = {.g = fake_new(f, amd ? GIB : 0), .base = f->space_base};
-    assert_int_equal(rig_page_table_new(f, r.g->own_base, &fake_ops, r.g, &r.t, NULL), RIG_OK);
-    r.g->root = rig_page_table_root(r.t);
-    assert_int_equal(r.g->used, 1);
-    return r;
-}
-
-static void tear_down(struct rig *r)
-{
-    rig_page_table_drop(r->t);
-    fake_free(r->g);
-}
-
-static enum rig_status map_one(struct rig *r, uint64_t at, struct rig_target target,
-                               uint64_t physical, uint64_t bytes)
-{
-    struct rig_range range = {physical, bytes};
-    return rig_page_table_map(r->t, r->base + at, target, &range, 1, NULL);
-}
-
-static bool unmap(struct rig *r, uint64_t at, uint64_t bytes)
-{
-    bool confirmed = false;
-    assert_int_equal(rig_page_table_unmap(r->t, r->base + at, bytes, &confirmed, NULL), RIG_OK);
-    return confirmed;
-}
-
-static bool same_target(const struct rig_format *f, struct rig_target a, struct rig_target b)
-{
-    /* Linked AMD GPUs' memories are one space with the own. What Intel snoops follows from whether
-       it is cached. */
-    if (f->link == RIG_LINK_FLAT && b.memory == RIG_MEMORY_LINK)
-        return a.memory == RIG_MEMORY_OWN && a.uncached == b.uncached;
-    bool snoop = strcmp(f->vendor, "intel") != 0 && b.memory == RIG_MEMORY_SYSTEM;
-    return a.memory == b.memory && a.peer == b.peer && a.uncached == b.uncached &&
-           (!snoop || a.snooped == b.snooped);
-}
-
-/* All that a fragment promises holds: its whole block is memory that goes on, reached alike. */
-static void check_fragment(struct rig *r, uint64_t address, const struct fake_end *end)
-{
-    if (end->fragment == 0)
-        return;
-    uint64_t block = UINT64_C(4096) << end->fragment, start = address & ~(block - 1);
-    uint64_t physical = end->physical - (address - start);
-    uint64_t entry = physical + (end->target.memory == RIG_MEMORY_OWN ? r->g->own_base : 0);
-    assert_int_equal(entry & (block - 1), 0);
-    for (int k = 0; k < 4; k++) {
-        uint64_t at = (uint64_t)k * (block - 4096) / 3 & ~UINT64_C(4095);
-        struct fake_end other = fake_walk(r->g, start + at);
-        assert_true(other.mapped && other.fragment == end->fragment);
-        assert_int_equal(other.physical, physical + at);
-    }
-}
-
-static void check_walk(struct rig *r, uint64_t address, struct rig_target target, uint64_t physical)
-{
-    struct fake_end end = fake_walk(r->g, address);
-    /* The walker takes an AMD GPU's linked memory for its own, and its base off. */
-    if (r->g->f->link == RIG_LINK_FLAT && target.memory == RIG_MEMORY_LINK)
-        physical -= r->g->own_base;
-    if (!end.mapped || end.physical != physical || !same_target(r->g->f, end.target, target))
-        fail_msg("%s %s: %llx leads to %llx, not to %llx", r->g->f->name, r->g->f->variant,
-                 (unsigned long long)address, (unsigned long long)end.physical,
-                 (unsigned long long)physical);
-    check_fragment(r, address, &end);
 }
 
 /* ---------- random requests, in every format */
@@ -172,7 +87,7 @@ static bool overlaps(const struct region *a, const struct region *b)
 
 /* The bytes of the tables say what the model says, at the edges and in the middle of each region
    and beside them. */
-static void check_all(struct rig *r, const struct region *regions, uint64_t *seed)
+static void check_all(struct fake_rig *r, const struct region *regions, uint64_t *seed)
 {
     for (int i = 0; i < REGIONS; i++) {
         const struct region *m = &regions[i];
@@ -180,7 +95,7 @@ static void check_all(struct rig *r, const struct region *regions, uint64_t *see
             uint64_t offset = k == 0 ? 0 : m->bytes - 1;
             if (k > 1)
                 offset = next(seed) % m->bytes;
-            check_walk(r, r->base + m->at + offset, m->target, region_physical(m, offset));
+            fake_check(r, r->base + m->at + offset, m->target, region_physical(m, offset));
         }
         if (m->bytes != 0)
             assert_int_equal(
@@ -199,14 +114,14 @@ static void check_all(struct rig *r, const struct region *regions, uint64_t *see
 
 static void random_requests(const struct rig_format *f, uint64_t seed, bool placed)
 {
-    struct rig r = set_up(f);
+    struct fake_rig r = fake_set_up(f);
     struct region *regions = calloc(REGIONS, sizeof *regions);
     assert_non_null(regions);
     r.g->placed = placed;
     for (int step = 0; step < 150; step++) {
         struct region *slot = &regions[next(&seed) % REGIONS];
         if (slot->bytes != 0) {
-            assert_true(unmap(&r, slot->at, slot->bytes));
+            assert_true(fake_unmap(&r, slot->at, slot->bytes));
             slot->bytes = 0;
         } else {
             struct region m = random_region(f, &seed);
@@ -229,11 +144,11 @@ static void random_requests(const struct rig_format *f, uint64_t seed, bool plac
     check_all(&r, regions, &seed);
     for (int i = 0; i < REGIONS; i++)
         if (regions[i].bytes != 0)
-            unmap(&r, regions[i].at, regions[i].bytes);
+            fake_unmap(&r, regions[i].at, regions[i].bytes);
     assert_int_equal(r.g->used, 1);
     assert_int_equal(fake_tables(r.g, false), 1);
     free(regions);
-    tear_down(&r);
+    fake_tear_down(&r);
 }
 
 static void tables_say_what_a_plain_model_says_in_every_format(void **state)
@@ -246,106 +161,101 @@ static void tables_say_what_a_plain_model_says_in_every_format(void **state)
 
 /* ---------- pages and fragments */
 
-static struct fake_end end_at(struct rig *r, uint64_t at)
-{
-    return fake_walk(r->g, r->base + at);
-}
-
 static void the_largest_page_that_both_addresses_and_the_run_allow_is_used(void **state)
 {
     (void)state;
-    struct rig r = set_up(rig_format_named("amd-gfx10", 0, 0));
-    assert_int_equal(map_one(&r, 0, OWN, 0, GIB), RIG_OK);
-    assert_int_equal(end_at(&r, 5).page, GIB);
-    assert_int_equal(end_at(&r, 5).fragment, 18);
-    assert_int_equal(map_one(&r, GIB, OWN, 3 * GIB + 2 * MIB, GIB), RIG_OK);
-    assert_int_equal(end_at(&r, GIB).page, 2 * MIB);
-    assert_int_equal(end_at(&r, GIB).fragment, 9);
-    assert_int_equal(map_one(&r, 2 * GIB, OWN, 5 * GIB + 4 * KIB, 4 * MIB), RIG_OK);
-    assert_int_equal(end_at(&r, 2 * GIB).page, 4 * KIB);
-    assert_int_equal(end_at(&r, 2 * GIB).fragment, 0);
-    assert_int_equal(map_one(&r, 3 * GIB, OWN, 7 * GIB + 64 * KIB, 4 * MIB), RIG_OK);
-    assert_int_equal(end_at(&r, 3 * GIB).page, 4 * KIB);
-    assert_int_equal(end_at(&r, 3 * GIB).fragment, 4);
+    struct fake_rig r = fake_set_up(rig_format_named("amd-gfx10", 0, 0));
+    assert_int_equal(fake_map(&r, 0, OWN, 0, GIB), RIG_OK);
+    assert_int_equal(fake_end_at(&r, 5).page, GIB);
+    assert_int_equal(fake_end_at(&r, 5).fragment, 18);
+    assert_int_equal(fake_map(&r, GIB, OWN, 3 * GIB + 2 * MIB, GIB), RIG_OK);
+    assert_int_equal(fake_end_at(&r, GIB).page, 2 * MIB);
+    assert_int_equal(fake_end_at(&r, GIB).fragment, 9);
+    assert_int_equal(fake_map(&r, 2 * GIB, OWN, 5 * GIB + 4 * KIB, 4 * MIB), RIG_OK);
+    assert_int_equal(fake_end_at(&r, 2 * GIB).page, 4 * KIB);
+    assert_int_equal(fake_end_at(&r, 2 * GIB).fragment, 0);
+    assert_int_equal(fake_map(&r, 3 * GIB, OWN, 7 * GIB + 64 * KIB, 4 * MIB), RIG_OK);
+    assert_int_equal(fake_end_at(&r, 3 * GIB).page, 4 * KIB);
+    assert_int_equal(fake_end_at(&r, 3 * GIB).fragment, 4);
     /* 2 MiB + 8 KiB: one page of 2 MiB and two of 4 KiB that are a fragment of 8 KiB. */
-    assert_int_equal(map_one(&r, 4 * GIB, OWN, 8 * GIB, 2 * MIB + 8 * KIB), RIG_OK);
-    assert_int_equal(end_at(&r, 4 * GIB).page, 2 * MIB);
-    assert_int_equal(end_at(&r, 4 * GIB + 2 * MIB).page, 4 * KIB);
-    assert_int_equal(end_at(&r, 4 * GIB + 2 * MIB + 4 * KIB).fragment, 1);
-    tear_down(&r);
+    assert_int_equal(fake_map(&r, 4 * GIB, OWN, 8 * GIB, 2 * MIB + 8 * KIB), RIG_OK);
+    assert_int_equal(fake_end_at(&r, 4 * GIB).page, 2 * MIB);
+    assert_int_equal(fake_end_at(&r, 4 * GIB + 2 * MIB).page, 4 * KIB);
+    assert_int_equal(fake_end_at(&r, 4 * GIB + 2 * MIB + 4 * KIB).fragment, 1);
+    fake_tear_down(&r);
 }
 
 /* 64 KiB pages of NVIDIA lie in a table of their own beside that of the 4 KiB pages. */
 static void nvidia_maps_64k_and_4k_pages_under_one_directory_entry(void **state)
 {
     (void)state;
-    struct rig r = set_up(rig_format_named("nv-mmu-v2", 0, 0));
+    struct fake_rig r = fake_set_up(rig_format_named("nv-mmu-v2", 0, 0));
     struct rig_range ranges[] = {{GIB, 64 * KIB + 4 * KIB},
                                  {2 * GIB, 60 * KIB},
                                  {3 * GIB, 128 * KIB},
                                  {4 * GIB + 4 * KIB, 64 * KIB}};
     assert_int_equal(rig_page_table_map(r.t, r.base, OWN, ranges, 4, NULL), RIG_OK);
-    assert_int_equal(end_at(&r, 0).page, 64 * KIB);
-    assert_int_equal(end_at(&r, 64 * KIB).page, 4 * KIB);
-    assert_int_equal(end_at(&r, 68 * KIB).physical, 2 * GIB);
-    assert_int_equal(end_at(&r, 68 * KIB).page, 4 * KIB);
-    assert_int_equal(end_at(&r, 128 * KIB).page, 64 * KIB);
-    assert_int_equal(end_at(&r, 192 * KIB).physical, 3 * GIB + 64 * KIB);
-    assert_int_equal(end_at(&r, 256 * KIB).page, 4 * KIB);
-    assert_int_equal(end_at(&r, 256 * KIB).physical, 4 * GIB + 4 * KIB);
-    assert_false(end_at(&r, 320 * KIB).mapped);
+    assert_int_equal(fake_end_at(&r, 0).page, 64 * KIB);
+    assert_int_equal(fake_end_at(&r, 64 * KIB).page, 4 * KIB);
+    assert_int_equal(fake_end_at(&r, 68 * KIB).physical, 2 * GIB);
+    assert_int_equal(fake_end_at(&r, 68 * KIB).page, 4 * KIB);
+    assert_int_equal(fake_end_at(&r, 128 * KIB).page, 64 * KIB);
+    assert_int_equal(fake_end_at(&r, 192 * KIB).physical, 3 * GIB + 64 * KIB);
+    assert_int_equal(fake_end_at(&r, 256 * KIB).page, 4 * KIB);
+    assert_int_equal(fake_end_at(&r, 256 * KIB).physical, 4 * GIB + 4 * KIB);
+    assert_false(fake_end_at(&r, 320 * KIB).mapped);
     /* Root, PDE2, PDE1, PDE0, the page of 256-byte tables, one 4 KiB table. */
     assert_int_equal(r.g->used, 6);
     /* The next 64 KiB table shares the page. */
-    assert_int_equal(map_one(&r, 2 * MIB, OWN, 5 * GIB, 64 * KIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 2 * MIB, OWN, 5 * GIB, 64 * KIB), RIG_OK);
     assert_int_equal(r.g->used, 6);
-    assert_true(unmap(&r, 0, 320 * KIB));
+    assert_true(fake_unmap(&r, 0, 320 * KIB));
     assert_int_equal(r.g->used, 5);
-    assert_true(unmap(&r, 2 * MIB, 64 * KIB));
+    assert_true(fake_unmap(&r, 2 * MIB, 64 * KIB));
     assert_int_equal(r.g->used, 1);
-    tear_down(&r);
+    fake_tear_down(&r);
 }
 
 static void intel_marks_aligned_64k_runs_alone(void **state)
 {
     (void)state;
-    struct rig r = set_up(rig_format_named("intel-xe", 0, 0));
-    assert_int_equal(map_one(&r, 0, OWN, 64 * KIB, 132 * KIB), RIG_OK);
-    assert_int_equal(end_at(&r, 64 * KIB).fragment, 4);
-    assert_int_equal(end_at(&r, 124 * KIB).fragment, 4);
-    assert_int_equal(end_at(&r, 128 * KIB).fragment, 0);
-    assert_int_equal(map_one(&r, MIB, OWN, 4 * KIB, 128 * KIB), RIG_OK);
-    assert_int_equal(end_at(&r, MIB).fragment, 0);
-    tear_down(&r);
+    struct fake_rig r = fake_set_up(rig_format_named("intel-xe", 0, 0));
+    assert_int_equal(fake_map(&r, 0, OWN, 64 * KIB, 132 * KIB), RIG_OK);
+    assert_int_equal(fake_end_at(&r, 64 * KIB).fragment, 4);
+    assert_int_equal(fake_end_at(&r, 124 * KIB).fragment, 4);
+    assert_int_equal(fake_end_at(&r, 128 * KIB).fragment, 0);
+    assert_int_equal(fake_map(&r, MIB, OWN, 4 * KIB, 128 * KIB), RIG_OK);
+    assert_int_equal(fake_end_at(&r, MIB).fragment, 0);
+    fake_tear_down(&r);
 }
 
 static void adjoining_ranges_are_mapped_as_one(void **state)
 {
     (void)state;
-    struct rig r = set_up(rig_format_named("plain", 0, 0));
+    struct fake_rig r = fake_set_up(rig_format_named("plain", 0, 0));
     struct rig_range *ranges = calloc(512, sizeof *ranges);
     assert_non_null(ranges);
     for (size_t i = 0; i < 512; i++)
         ranges[i] = (struct rig_range){GIB + i * 4 * KIB, 4 * KIB};
     assert_int_equal(rig_page_table_map(r.t, r.base, OWN, ranges, 512, NULL), RIG_OK);
-    assert_int_equal(end_at(&r, 0).page, 2 * MIB);
+    assert_int_equal(fake_end_at(&r, 0).page, 2 * MIB);
     assert_int_equal(r.g->used, 3);
     free(ranges);
-    tear_down(&r);
+    fake_tear_down(&r);
 }
 
 static void own_memory_is_written_with_the_base_of_the_gpu(void **state)
 {
     (void)state;
-    struct rig r = set_up(rig_format_named("amd-gfx9", 0, 0));
+    struct fake_rig r = fake_set_up(rig_format_named("amd-gfx9", 0, 0));
     assert_int_equal(r.g->own_base, GIB);
     assert_int_equal(rig_page_table_root(r.t).address, GIB + 0x7000000);
-    assert_int_equal(map_one(&r, 0, OWN, 2 * MIB, 4 * KIB), RIG_OK);
-    assert_int_equal(map_one(&r, 4 * KIB, SYSTEM, 2 * MIB, 4 * KIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 0, OWN, 2 * MIB, 4 * KIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 4 * KIB, SYSTEM, 2 * MIB, 4 * KIB), RIG_OK);
     /* Page 3 is the PTB: root, PDB1, PDB0, PTB. Valid, executable, readable, writable. */
     assert_int_equal(r.g->page[3][0], 0x0000000040200071);
     assert_int_equal(r.g->page[3][1], 0x0600000000200077);
-    tear_down(&r);
+    fake_tear_down(&r);
 }
 
 /* ---------- what is written */
@@ -353,20 +263,20 @@ static void own_memory_is_written_with_the_base_of_the_gpu(void **state)
 static void a_whole_run_of_a_table_is_one_write_and_a_new_table_is_written_once(void **state)
 {
     (void)state;
-    struct rig r = set_up(rig_format_named("amd-gfx11", 0, 0));
+    struct fake_rig r = fake_set_up(rig_format_named("amd-gfx11", 0, 0));
     long before = r.g->writes;
-    assert_int_equal(map_one(&r, 0, OWN, 4 * KIB, 4 * MIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 0, OWN, 4 * KIB, 4 * MIB), RIG_OK);
     /* Two PTBs, PDB0 and PDB1 whole, and one entry of the root. */
     assert_int_equal(r.g->writes - before, 5);
     before = r.g->writes;
-    assert_int_equal(map_one(&r, 4 * MIB, OWN, 6 * MIB + 4 * KIB, 8 * KIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 4 * MIB, OWN, 6 * MIB + 4 * KIB, 8 * KIB), RIG_OK);
     assert_int_equal(r.g->writes - before, 2);
     before = r.g->writes;
     long bytes = r.g->written;
-    assert_int_equal(map_one(&r, 4 * MIB + 8 * KIB, OWN, GIB, 8 * KIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 4 * MIB + 8 * KIB, OWN, GIB, 8 * KIB), RIG_OK);
     assert_int_equal(r.g->writes - before, 1);
     assert_int_equal(r.g->written - bytes, 16);
-    tear_down(&r);
+    fake_tear_down(&r);
 }
 
 static void a_table_is_complete_before_an_entry_points_at_it(void **state)
@@ -374,15 +284,15 @@ static void a_table_is_complete_before_an_entry_points_at_it(void **state)
     (void)state;
     /* Fresh pages hold 0xdd, which leads the watching walker out of the tables. */
     for (int i = 0; i < rig_format_count(); i++) {
-        struct rig r = set_up(rig_format_at(i));
+        struct fake_rig r = fake_set_up(rig_format_at(i));
         r.g->watch = true;
         struct rig_range ranges[] = {
             {GIB, 2 * MIB}, {5 * GIB, 68 * KIB}, {7 * GIB + 4096, 3 * MIB}};
         assert_int_equal(rig_page_table_map(r.t, r.base + GIB - MIB, OWN, ranges, 3, NULL), RIG_OK);
         assert_int_equal(fake_tables(r.g, false) > 1, true);
-        assert_true(unmap(&r, GIB - MIB, 5 * MIB + 68 * KIB));
+        assert_true(fake_unmap(&r, GIB - MIB, 5 * MIB + 68 * KIB));
         assert_int_equal(r.g->used, 1);
-        tear_down(&r);
+        fake_tear_down(&r);
     }
 }
 
@@ -391,24 +301,24 @@ static void a_table_is_complete_before_an_entry_points_at_it(void **state)
 static void an_address_maps_once(void **state)
 {
     (void)state;
-    struct rig r = set_up(rig_format_named("nv-mmu-v3", 0, 0));
+    struct fake_rig r = fake_set_up(rig_format_named("nv-mmu-v3", 0, 0));
     struct rig_error err = {0};
     struct rig_range range = {GIB, 8 * KIB};
-    assert_int_equal(map_one(&r, 64 * KIB, OWN, 0, 64 * KIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 64 * KIB, OWN, 0, 64 * KIB), RIG_OK);
     int used = r.g->used;
     assert_int_equal(rig_page_table_map(r.t, r.base + 60 * KIB, OWN, &range, 1, &err), RIG_INVALID);
     assert_string_equal(err.why, "0x300000010000 is mapped already");
-    assert_int_equal(map_one(&r, 124 * KIB, OWN, GIB, 4 * KIB), RIG_INVALID);
-    assert_int_equal(map_one(&r, 0, OWN, GIB, 2 * MIB), RIG_INVALID);
-    assert_int_equal(map_one(&r, 128 * KIB, OWN, GIB, 4 * KIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 124 * KIB, OWN, GIB, 4 * KIB), RIG_INVALID);
+    assert_int_equal(fake_map(&r, 0, OWN, GIB, 2 * MIB), RIG_INVALID);
+    assert_int_equal(fake_map(&r, 128 * KIB, OWN, GIB, 4 * KIB), RIG_OK);
     assert_int_equal(r.g->used, used + 1);
-    tear_down(&r);
+    fake_tear_down(&r);
 }
 
 static void misuse_changes_nothing(void **state)
 {
     (void)state;
-    struct rig r = set_up(rig_format_named("plain", 0, 0));
+    struct fake_rig r = fake_set_up(rig_format_named("plain", 0, 0));
     long operations = r.g->operations;
     struct rig_range none = {0, 0}, odd = {0, 4097}, wraps = {UINT64_MAX - 4095, 8192};
     struct rig_range huge[2] = {{0, UINT64_MAX - 4095}, {0, 8192}};
@@ -418,23 +328,23 @@ static void misuse_changes_nothing(void **state)
     assert_int_equal(rig_page_table_map(r.t, r.base, OWN, &odd, 1, NULL), RIG_INVALID);
     assert_int_equal(rig_page_table_map(r.t, r.base, OWN, &wraps, 1, NULL), RIG_INVALID);
     assert_int_equal(rig_page_table_map(r.t, r.base, OWN, huge, 2, NULL), RIG_INVALID);
-    assert_int_equal(map_one(&r, 1, OWN, 0, 4096), RIG_INVALID);
-    assert_int_equal(map_one(&r, 0, OWN, 8, 4096), RIG_INVALID);
-    assert_int_equal(map_one(&r, UINT64_MAX - 4095 - r.base, OWN, 0, 8192), RIG_INVALID);
-    assert_int_equal(map_one(&r, (UINT64_C(1) << 48) - r.base, OWN, 0, 4096), RIG_INVALID);
+    assert_int_equal(fake_map(&r, 1, OWN, 0, 4096), RIG_INVALID);
+    assert_int_equal(fake_map(&r, 0, OWN, 8, 4096), RIG_INVALID);
+    assert_int_equal(fake_map(&r, UINT64_MAX - 4095 - r.base, OWN, 0, 8192), RIG_INVALID);
+    assert_int_equal(fake_map(&r, (UINT64_C(1) << 48) - r.base, OWN, 0, 4096), RIG_INVALID);
     struct rig_target peerless = {.memory = RIG_MEMORY_OWN, .peer = 1};
-    assert_int_equal(map_one(&r, 0, peerless, 0, 4096), RIG_INVALID);
+    assert_int_equal(fake_map(&r, 0, peerless, 0, 4096), RIG_INVALID);
     assert_int_equal(rig_page_table_unmap(r.t, r.base, 0, &confirmed, NULL), RIG_INVALID);
     assert_int_equal(rig_page_table_unmap(r.t, r.base, 6, &confirmed, NULL), RIG_INVALID);
     assert_int_equal(rig_page_table_unmap(r.t, UINT64_MAX - 4095, 8192, &confirmed, NULL),
                      RIG_INVALID);
     assert_int_equal(r.g->operations, operations);
-    assert_int_equal(map_one(&r, 0, OWN, 0, 2 * MIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 0, OWN, 0, 2 * MIB), RIG_OK);
     operations = r.g->operations;
     assert_int_equal(rig_page_table_unmap(r.t, r.base, MIB, &confirmed, NULL), RIG_INVALID);
     assert_int_equal(rig_page_table_unmap(r.t, r.base + MIB, MIB, &confirmed, NULL), RIG_INVALID);
     assert_int_equal(r.g->operations, operations);
-    tear_down(&r);
+    fake_tear_down(&r);
 }
 
 static enum rig_status fits(const char *format, enum rig_memory_kind memory, unsigned peer,
@@ -477,11 +387,11 @@ static void addresses_that_entries_cannot_hold_are_refused(void **state)
     assert_int_equal(
         rig_page_table_fits(rig_format_named("amd-gfx9", 0, 0), 4096, OWN, &range, 1, NULL),
         RIG_REFUSED);
-    struct rig r = set_up(rig_format_named("amd-gfx10", 0, 0));
+    struct fake_rig r = fake_set_up(rig_format_named("amd-gfx10", 0, 0));
     long operations = r.g->operations;
-    assert_int_equal(map_one(&r, 0, SYSTEM, one << 44, 4096), RIG_REFUSED);
+    assert_int_equal(fake_map(&r, 0, SYSTEM, one << 44, 4096), RIG_REFUSED);
     assert_int_equal(r.g->operations, operations);
-    tear_down(&r);
+    fake_tear_down(&r);
 }
 
 static void no_room_for_a_table_takes_and_writes_nothing(void **state)
@@ -491,8 +401,8 @@ static void no_room_for_a_table_takes_and_writes_nothing(void **state)
         struct rig_range ranges[] = {
             {GIB, 2 * MIB}, {5 * GIB, 68 * KIB}, {7 * GIB + 4096, 3 * MIB}};
         for (int room = 0;; room++) {
-            struct rig r = set_up(rig_format_at(i));
-            assert_int_equal(map_one(&r, 8 * GIB, OWN, 0, 4 * KIB), RIG_OK);
+            struct fake_rig r = fake_set_up(rig_format_at(i));
+            assert_int_equal(fake_map(&r, 8 * GIB, OWN, 0, 4 * KIB), RIG_OK);
             int used = r.g->used;
             long writes = r.g->writes;
             r.g->room = room;
@@ -500,7 +410,7 @@ static void no_room_for_a_table_takes_and_writes_nothing(void **state)
                 rig_page_table_map(r.t, r.base + GIB - MIB, OWN, ranges, 3, NULL);
             if (status == RIG_OK) {
                 assert_true(room >= 3);
-                tear_down(&r);
+                fake_tear_down(&r);
                 break;
             }
             assert_int_equal(status, RIG_NO_ROOM);
@@ -509,10 +419,10 @@ static void no_room_for_a_table_takes_and_writes_nothing(void **state)
             assert_int_equal(rig_page_table_map(r.t, r.base + GIB - MIB, OWN, ranges, 3, NULL),
                              RIG_OK);
             /* Nothing of the attempt keeps a table from going back. */
-            assert_true(unmap(&r, GIB - MIB, 5 * MIB + 68 * KIB));
-            assert_true(unmap(&r, 8 * GIB, 4 * KIB));
+            assert_true(fake_unmap(&r, GIB - MIB, 5 * MIB + 68 * KIB));
+            assert_true(fake_unmap(&r, 8 * GIB, 4 * KIB));
             assert_int_equal(r.g->used, 1);
-            tear_down(&r);
+            fake_tear_down(&r);
         }
     }
 }
@@ -522,329 +432,38 @@ static void no_room_for_a_table_takes_and_writes_nothing(void **state)
 static void an_empty_table_goes_back_only_after_a_confirmed_flush(void **state)
 {
     (void)state;
-    struct rig r = set_up(rig_format_named("amd-gfx12", 0, 0));
+    struct fake_rig r = fake_set_up(rig_format_named("amd-gfx12", 0, 0));
     r.g->watch = true;
-    assert_int_equal(map_one(&r, 0, OWN, 4 * KIB, 8 * KIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 0, OWN, 4 * KIB, 8 * KIB), RIG_OK);
     assert_int_equal(r.g->used, 4);
     r.g->confirms = false;
-    assert_false(unmap(&r, 0, 8 * KIB));
+    assert_false(fake_unmap(&r, 0, 8 * KIB));
     assert_int_equal(r.g->used, 4);
-    assert_false(end_at(&r, 0).mapped);
+    assert_false(fake_end_at(&r, 0).mapped);
     /* A later flush that is confirmed does not bring it back: it stays until the release. */
     r.g->confirms = true;
-    assert_int_equal(map_one(&r, 16 * KIB, OWN, 4 * KIB, 8 * KIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 16 * KIB, OWN, 4 * KIB, 8 * KIB), RIG_OK);
     assert_int_equal(r.g->used, 4);
-    assert_int_equal(end_at(&r, 16 * KIB).physical, 4 * KIB);
-    assert_true(unmap(&r, 16 * KIB, 8 * KIB));
+    assert_int_equal(fake_end_at(&r, 16 * KIB).physical, 4 * KIB);
+    assert_true(fake_unmap(&r, 16 * KIB, 8 * KIB));
     assert_int_equal(r.g->used, 4);
-    assert_int_equal(map_one(&r, 8 * GIB, OWN, 4 * KIB, 8 * KIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 8 * GIB, OWN, 4 * KIB, 8 * KIB), RIG_OK);
     assert_int_equal(r.g->used, 6);
-    assert_true(unmap(&r, 8 * GIB, 8 * KIB));
+    assert_true(fake_unmap(&r, 8 * GIB, 8 * KIB));
     assert_int_equal(r.g->used, 4);
-    tear_down(&r);
+    fake_tear_down(&r);
 }
 
 static void mapping_flushes_once_and_needs_no_confirmation(void **state)
 {
     (void)state;
-    struct rig r = set_up(rig_format_named("plain", 0, 0));
+    struct fake_rig r = fake_set_up(rig_format_named("plain", 0, 0));
     r.g->confirms = false;
-    assert_int_equal(map_one(&r, 0, OWN, 0, 8 * MIB), RIG_OK);
+    assert_int_equal(fake_map(&r, 0, OWN, 0, 8 * MIB), RIG_OK);
     assert_int_equal(r.g->flushes, 1);
-    assert_false(unmap(&r, 0, 8 * MIB));
+    assert_false(fake_unmap(&r, 0, 8 * MIB));
     assert_int_equal(r.g->flushes, 2);
-    tear_down(&r);
-}
-
-/* ---------- failures */
-
-/* What the shadow calls certain is so by the bytes; what it calls unmapped leads nowhere. */
-static void check_shadow(struct rig *r, uint64_t at, uint64_t bytes)
-{
-    for (uint64_t k = 0; k < bytes; k += 4096) {
-        struct rig_mapping m = rig_page_table_at(r->t, r->base + at + k);
-        if (m.mapped && m.certain)
-            check_walk(r, r->base + at + k, m.target, m.physical);
-        else if (!m.mapped)
-            assert_false(end_at(r, at + k).mapped);
-    }
-}
-
-#define CUT_AT (GIB - 68 * KIB)
-
-static const struct rig_range cut_ranges[] = {
-    {GIB, 64 * KIB}, {3 * GIB + 4096, 12 * KIB}, {4 * GIB, 2 * MIB}, {6 * GIB, 8 * KIB}};
-
-#define CUT_BYTES (2 * MIB + 84 * KIB)
-
-/* One request that fails at its k-th operation, and all that may follow. False: it has fewer. */
-static bool cut_short(const struct rig_format *f, long k, long times, bool half, bool clearing)
-{
-    struct rig r = set_up(f);
-    bool confirmed = false;
-    assert_int_equal(map_one(&r, CUT_AT + CUT_BYTES, OWN, 0, 8 * KIB), RIG_OK);
-    if (clearing)
-        assert_int_equal(rig_page_table_map(r.t, r.base + CUT_AT, OWN, cut_ranges, 4, NULL),
-                         RIG_OK);
-    r.g->fail_at = r.g->operations + k;
-    r.g->fail_for = times;
-    r.g->half_written = half;
-    enum rig_status status;
-    if (clearing)
-        status = rig_page_table_unmap(r.t, r.base + CUT_AT, CUT_BYTES, &confirmed, NULL);
-    else
-        status = rig_page_table_map(r.t, r.base + CUT_AT, OWN, cut_ranges, 4, NULL);
-    r.g->fail_at = -1;
-    check_shadow(&r, CUT_AT, CUT_BYTES);
-    check_walk(&r, r.base + CUT_AT + CUT_BYTES, OWN, 0);
-    assert_int_equal(status == RIG_OK || status == RIG_FAILED, true);
-    if (status == RIG_OK) {
-        tear_down(&r);
-        return false;
-    }
-    int used = r.g->used;
-    /* It is cleared and mapped again, as an adopting map_peer would. */
-    r.g->watch = true;
-    fake_tables(r.g, true);
-    assert_true(unmap(&r, CUT_AT, CUT_BYTES));
-    assert_true(r.g->used <= used);
-    check_shadow(&r, CUT_AT, CUT_BYTES);
-    assert_int_equal(rig_page_table_compare(r.t, r.base + CUT_AT, OWN, cut_ranges, 4),
-                     RIG_MAPPED_NOT);
-    assert_int_equal(rig_page_table_map(r.t, r.base + CUT_AT, OWN, cut_ranges, 4, NULL), RIG_OK);
-    assert_int_equal(rig_page_table_compare(r.t, r.base + CUT_AT, OWN, cut_ranges, 4),
-                     RIG_MAPPED_WHOLE);
-    check_shadow(&r, CUT_AT, CUT_BYTES);
-    assert_true(unmap(&r, CUT_AT, CUT_BYTES + 8 * KIB));
-    assert_int_equal(fake_tables(r.g, false) <= r.g->used, true);
-    if (!clearing)
-        assert_int_equal(r.g->used, 1);
-    tear_down(&r);
-    return true;
-}
-
-static void a_request_that_fails_at_any_operation_leaves_what_the_shadow_says(void **state)
-{
-    (void)state;
-    for (int i = 0; i < rig_format_count(); i++)
-        for (int shape = 0; shape < 8; shape++) {
-            long k = 0;
-            while (cut_short(rig_format_at(i), k, shape & 1 ? 0 : 1000000, shape & 2, shape & 4))
-                k++;
-            assert_true(k >= 4);
-        }
-}
-
-static void a_cut_mapping_is_told_from_a_whole_one_and_from_another(void **state)
-{
-    (void)state;
-    struct rig r = set_up(rig_format_named("plain", 0, 0));
-    struct rig_range ranges[] = {{GIB, 8 * KIB}, {3 * GIB, 4 * MIB}};
-    struct rig_target cached = SYSTEM;
-    cached.uncached = false;
-    assert_int_equal(rig_page_table_compare(r.t, r.base, SYSTEM, ranges, 2), RIG_MAPPED_NOT);
-    assert_int_equal(rig_page_table_map(r.t, r.base, SYSTEM, ranges, 1, NULL), RIG_OK);
-    assert_int_equal(rig_page_table_compare(r.t, r.base, SYSTEM, ranges, 1), RIG_MAPPED_WHOLE);
-    assert_int_equal(rig_page_table_compare(r.t, r.base, SYSTEM, ranges, 2), RIG_MAPPED_PART);
-    assert_int_equal(rig_page_table_compare(r.t, r.base, cached, ranges, 1), RIG_MAPPED_PART);
-    assert_int_equal(rig_page_table_compare(r.t, r.base, OWN, ranges, 1), RIG_MAPPED_OTHER);
-    assert_int_equal(rig_page_table_compare(r.t, r.base, SYSTEM, ranges + 1, 1), RIG_MAPPED_OTHER);
-    ranges[0].address += 4096;
-    assert_int_equal(rig_page_table_compare(r.t, r.base, SYSTEM, ranges, 1), RIG_MAPPED_OTHER);
-    /* A write that failed. */
-    r.g->fail_at = r.g->operations + 3;
-    assert_int_equal(map_one(&r, GIB, SYSTEM, GIB, 8 * KIB), RIG_FAILED);
-    r.g->fail_at = -1;
-    struct rig_range cut = {GIB, 8 * KIB};
-    assert_int_equal(rig_page_table_compare(r.t, r.base + GIB, SYSTEM, &cut, 1), RIG_MAPPED_PART);
-    tear_down(&r);
-}
-
-/* ---------- another process goes on */
-
-struct saved {
-    struct rig_saved_table table[64];
-    size_t count;
-};
-
-static enum rig_status keep(void *to, const struct rig_saved_table *table)
-{
-    struct saved *s = to;
-    assert_true(s->count < RIG_ARRAY_LENGTH(s->table));
-    s->table[s->count++] = *table;
-    return RIG_OK;
-}
-
-static struct rig_page_table *load_tables(struct rig *r, const struct saved *s)
-{
-    struct rig_page_table *t;
-    assert_int_equal(
-        rig_page_table_load(r->g->f, r->g->own_base, &fake_ops, r->g, &s->table[0], &t, NULL),
-        RIG_OK);
-    for (size_t i = 1; i < s->count; i++)
-        assert_int_equal(rig_page_table_load_table(t, &s->table[i], NULL), RIG_OK);
-    return t;
-}
-
-static void a_page_table_goes_on_in_another_process(void **state)
-{
-    (void)state;
-    for (int i = 0; i < rig_format_count(); i++) {
-        struct rig r = set_up(rig_format_at(i));
-        struct saved s = {.count = 0};
-        assert_int_equal(rig_page_table_map(r.t, r.base + CUT_AT, OWN, cut_ranges, 4, NULL),
-                         RIG_OK);
-        assert_int_equal(map_one(&r, 5 * GIB, OWN, 4096, 4096), RIG_OK);
-        r.g->confirms = false;
-        assert_false(unmap(&r, 5 * GIB, 4096));
-        r.g->confirms = true;
-        assert_int_equal(rig_page_table_save(r.t, keep, &s), RIG_OK);
-        rig_page_table_drop(r.t);
-        long operations = r.g->operations;
-        r.t = load_tables(&r, &s);
-        assert_int_equal(rig_page_table_load_map(r.t, r.base + CUT_AT, OWN, cut_ranges, 4, NULL),
-                         RIG_OK);
-        assert_int_equal(r.g->operations, operations);
-        assert_int_equal(rig_page_table_compare(r.t, r.base + CUT_AT, OWN, cut_ranges, 4),
-                         RIG_MAPPED_WHOLE);
-        check_shadow(&r, CUT_AT, CUT_BYTES);
-        /* What an unconfirmed flush kept is kept, and used again. */
-        int used = r.g->used;
-        assert_int_equal(map_one(&r, 5 * GIB, OWN, 4096, 4096), RIG_OK);
-        assert_int_equal(r.g->used, used);
-        check_walk(&r, r.base + 5 * GIB, OWN, 4096);
-        assert_true(unmap(&r, 5 * GIB, 4096));
-        assert_true(unmap(&r, CUT_AT, CUT_BYTES));
-        assert_true(r.g->used > 1);
-        assert_false(end_at(&r, CUT_AT).mapped);
-        tear_down(&r);
-    }
-}
-
-static void a_map_that_another_process_cut_short_is_supposed_with_the_same_tables(void **state)
-{
-    (void)state;
-    for (int i = 0; i < rig_format_count(); i++)
-        for (long k = 0; k < 12; k++) {
-            struct rig r = set_up(rig_format_at(i));
-            struct saved s = {.count = 0};
-            assert_int_equal(rig_page_table_save(r.t, keep, &s), RIG_OK);
-            r.g->fail_at = r.g->operations + k;
-            r.g->fail_for = 1000;
-            rig_page_table_map(r.t, r.base + CUT_AT, OWN, cut_ranges, 4, NULL);
-            r.g->fail_at = -1;
-            rig_page_table_drop(r.t);
-            /* The other process's pages are forgotten, as its allocator's state is. */
-            memset(r.g->taken + 1, 0, sizeof r.g->taken - sizeof r.g->taken[0]);
-            r.g->used = 1;
-            uint64_t *bytes[FAKE_PAGES];
-            memcpy(bytes, r.g->page, sizeof bytes);
-            uint64_t(*copy)[512] = calloc(16, sizeof *copy);
-            assert_non_null(copy);
-            for (int n = 0; n < 16; n++)
-                if (bytes[n])
-                    memcpy(copy[n], bytes[n], 4096);
-            r.t = load_tables(&r, &s);
-            assert_int_equal(rig_page_table_suppose(r.t, r.base + CUT_AT, OWN, cut_ranges, 4, NULL),
-                             RIG_OK);
-            for (int n = 0; n < 16; n++)
-                if (bytes[n])
-                    memcpy(bytes[n], copy[n], 4096);
-            free(copy);
-            assert_true(rig_page_table_at(r.t, r.base + CUT_AT).mapped);
-            assert_false(rig_page_table_at(r.t, r.base + CUT_AT).certain);
-            fake_tables(r.g, false);
-            assert_true(unmap(&r, CUT_AT, CUT_BYTES));
-            assert_int_equal(r.g->used, 1);
-            assert_int_equal(fake_tables(r.g, false), 1);
-            assert_int_equal(rig_page_table_map(r.t, r.base + CUT_AT, OWN, cut_ranges, 4, NULL),
-                             RIG_OK);
-            check_shadow(&r, CUT_AT, CUT_BYTES);
-            tear_down(&r);
-        }
-}
-
-static void an_unmap_that_another_process_cut_short_is_doubted_and_done_again(void **state)
-{
-    (void)state;
-    for (int i = 0; i < rig_format_count(); i++)
-        for (long k = 0; k < 10; k++) {
-            struct rig r = set_up(rig_format_at(i));
-            struct saved s = {.count = 0};
-            bool confirmed;
-            assert_int_equal(rig_page_table_map(r.t, r.base + CUT_AT, OWN, cut_ranges, 4, NULL),
-                             RIG_OK);
-            assert_int_equal(map_one(&r, 3 * GIB, OWN, 0, 8 * KIB), RIG_OK);
-            assert_int_equal(rig_page_table_save(r.t, keep, &s), RIG_OK);
-            r.g->fail_at = r.g->operations + k;
-            r.g->fail_for = 1000;
-            enum rig_status status =
-                rig_page_table_unmap(r.t, r.base + CUT_AT, CUT_BYTES, &confirmed, NULL);
-            r.g->fail_at = -1;
-            rig_page_table_drop(r.t);
-            if (status == RIG_OK) {
-                fake_free(r.g);
-                break;
-            }
-            r.t = load_tables(&r, &s);
-            struct rig_range other = {0, 8 * KIB};
-            assert_int_equal(
-                rig_page_table_load_map(r.t, r.base + CUT_AT, OWN, cut_ranges, 4, NULL), RIG_OK);
-            assert_int_equal(rig_page_table_load_map(r.t, r.base + 3 * GIB, OWN, &other, 1, NULL),
-                             RIG_OK);
-            assert_int_equal(rig_page_table_doubt(r.t, r.base + CUT_AT, CUT_BYTES, NULL), RIG_OK);
-            assert_int_equal(rig_page_table_compare(r.t, r.base + CUT_AT, OWN, cut_ranges, 4),
-                             RIG_MAPPED_PART);
-            assert_int_equal(rig_page_table_compare(r.t, r.base + 3 * GIB, OWN, &other, 1),
-                             RIG_MAPPED_WHOLE);
-            /* A mapping in a table that may have been cut off is reached all the same. */
-            assert_int_equal(map_one(&r, CUT_AT - 4 * KIB, OWN, 4096, 4096), RIG_OK);
-            check_walk(&r, r.base + CUT_AT - 4 * KIB, OWN, 4096);
-            assert_true(unmap(&r, CUT_AT - 4 * KIB, CUT_BYTES + 4 * KIB));
-            assert_true(unmap(&r, 3 * GIB, 8 * KIB));
-            assert_int_equal(r.g->used, 1);
-            tear_down(&r);
-        }
-}
-
-static void saved_tables_that_contradict_are_refused(void **state)
-{
-    (void)state;
-    struct rig r = set_up(rig_format_named("nv-mmu-v2", 0, 0));
-    struct rig_saved_table t = {.level = 1, .offset = 0x7001000};
-    struct rig_page_table *loaded;
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_OK);
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_BAD_INPUT);
-    t = (struct rig_saved_table){.level = 6, .offset = 0x7002000};
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_BAD_INPUT);
-    t.level = 0;
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_BAD_INPUT);
-    t.level = 3;
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_BAD_INPUT);
-    t.level = 2;
-    t.offset += 8;
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_BAD_INPUT);
-    t.offset -= 8;
-    t.address = 4096;
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_BAD_INPUT);
-    t.address = UINT64_C(1) << 49;
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_BAD_INPUT);
-    assert_int_equal(rig_page_table_load(r.g->f, 0, &fake_ops, r.g, &t, &loaded, NULL),
-                     RIG_BAD_INPUT);
-    struct rig_range range = {0, 4096};
-    assert_int_equal(rig_page_table_load_map(r.t, r.base, OWN, &range, 1, NULL), RIG_BAD_INPUT);
-    /* Two tables of 256 bytes in one place. */
-    t = (struct rig_saved_table){.level = 2, .offset = 0x7002000};
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_OK);
-    t = (struct rig_saved_table){.level = 3, .offset = 0x7003000};
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_OK);
-    t = (struct rig_saved_table){.level = 4, .offset = 0x7004100};
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_OK);
-    t.address = 2 * MIB;
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_BAD_INPUT);
-    t.offset = 0x7004200;
-    assert_int_equal(rig_page_table_load_table(r.t, &t, NULL), RIG_OK);
-    tear_down(&r);
+    fake_tear_down(&r);
 }
 
 int main(void)
@@ -864,12 +483,6 @@ int main(void)
         cmocka_unit_test(no_room_for_a_table_takes_and_writes_nothing),
         cmocka_unit_test(an_empty_table_goes_back_only_after_a_confirmed_flush),
         cmocka_unit_test(mapping_flushes_once_and_needs_no_confirmation),
-        cmocka_unit_test(a_request_that_fails_at_any_operation_leaves_what_the_shadow_says),
-        cmocka_unit_test(a_cut_mapping_is_told_from_a_whole_one_and_from_another),
-        cmocka_unit_test(a_page_table_goes_on_in_another_process),
-        cmocka_unit_test(a_map_that_another_process_cut_short_is_supposed_with_the_same_tables),
-        cmocka_unit_test(an_unmap_that_another_process_cut_short_is_doubted_and_done_again),
-        cmocka_unit_test(saved_tables_that_contradict_are_refused),
     };
     return cmocka_run_group_tests_name("page tables", tests, NULL, NULL);
 }
