@@ -291,7 +291,7 @@ static enum rig_status read_lines(struct reader *r, struct rig_error *err)
     struct lspci_line line;
     enum rig_status status = RIG_OK;
     struct lspci_source *s = &r->source;
-    bool newline = s->end > s->at && s->end[-1] == '\n';
+    bool newline = false;
     while (status == RIG_OK) {
         if (r->pending.kind == PENDING_HEADER && lspci_row_at(s->at, s->end))
             status = flush(r, err);
@@ -299,6 +299,7 @@ static enum rig_status read_lines(struct reader *r, struct rig_error *err)
             lspci_hex_run(&r->hex, &s->at, s->end, &s->number);
         if (status != RIG_OK || !lspci_next(s, &line, &status))
             break;
+        newline = s->end[-1] == '\n'; /* there is a line before it */
         status = take(r, &line, err);
     }
     if (status == RIG_OK)
@@ -363,8 +364,8 @@ static void free_reader(struct reader *r)
     free(r);
 }
 
-enum rig_status read_lspci(const char *name, const char *data, size_t bytes,
-                           struct rig_topology **out, struct rig_error *err)
+static enum rig_status read_source(struct lspci_source source, struct rig_topology **out,
+                                   struct rig_error *err)
 {
     struct reader *r = calloc(1, sizeof *r);
     if (r)
@@ -373,8 +374,9 @@ enum rig_status read_lspci(const char *name, const char *data, size_t bytes,
         free(r);
         return rig_fail_memory(err);
     }
-    r->functions.name = name;
-    r->source = (struct lspci_source){.name = name, .at = data, .end = data + bytes, .number = 1};
+    r->functions.name = source.name;
+    r->source = source;
+    r->source.number = 1;
     enum rig_status status = read_lines(r, err);
     if (status == RIG_OK)
         status = finish(r, err);
@@ -386,4 +388,22 @@ enum rig_status read_lspci(const char *name, const char *data, size_t bytes,
     }
     free_reader(r);
     return status;
+}
+
+enum rig_status read_lspci(const char *name, const char *data, size_t bytes,
+                           struct rig_topology **out, struct rig_error *err)
+{
+    return read_source((struct lspci_source){.name = name, .at = data, .end = data + bytes}, out,
+                       err);
+}
+
+enum rig_status read_lspci_stream(struct text_stream *stream, struct rig_topology **out,
+                                  struct rig_error *err)
+{
+    return read_source((struct lspci_source){.name = stream->name,
+                                             .at = stream->data,
+                                             .end = stream->data + stream->bytes,
+                                             .stream = stream,
+                                             .err = err},
+                       out, err);
 }

@@ -28,16 +28,20 @@ struct lspci_line {
     size_t width;  /* columns up to the end of the text, quote marks left out */
 };
 
+/* With a stream, `at` and `end` are in its data, which moves when a line is taken. */
 struct lspci_source {
     const char *name;
     const char *at, *end;
-    size_t number; /* of the line that begins at `at` */
-    char *room;    /* for lines that had to be rewritten; grows */
+    struct text_stream *stream; /* NULL: the whole text lies before end */
+    struct rig_error *err;      /* for the stream's errors */
+    size_t number;              /* of the line that begins at `at` */
+    char *room;                 /* for lines that had to be rewritten; grows */
     size_t room_size;
 };
 
-/* lspci_next makes *out_line the next line and true, or returns false at the end or when memory ran
-   out, which sets *out_status. Lines cut by quoted-printable's soft breaks are one line. */
+/* lspci_next makes *out_line the next line and true, or returns false at the end or when memory or
+   the stream fails, which sets *out_status. Where the text goes on, the next 64 bytes lie at s->at
+   then. Lines cut by quoted-printable's soft breaks are one line. */
 bool lspci_next(struct lspci_source *s, struct lspci_line *out_line, enum rig_status *out_status);
 
 /* ---- helpers for text that is not NUL-terminated */

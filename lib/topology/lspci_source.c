@@ -100,13 +100,30 @@ static bool reserve(struct lspci_source *s, size_t bytes)
     return true;
 }
 
-/* Takes the line at s->at without its line end; false at the end of the data. */
-static bool take_line(struct lspci_source *s, const char **out_line, size_t *out_bytes)
+/* What callers may look at behind a line. */
+#define LOOK_AHEAD 64
+
+/* Takes the line at s->at without its line end; false at the end of the data or, with *out_status,
+   when the stream fails. */
+static bool take_line(struct lspci_source *s, const char **out_line, size_t *out_bytes,
+                      enum rig_status *out_status)
 {
+    const char *feed;
+    for (;;) {
+        feed = s->at < s->end ? memchr(s->at, '\n', (size_t)(s->end - s->at)) : NULL;
+        if ((feed && s->end - feed > LOOK_AHEAD) || !s->stream || s->stream->at_end)
+            break;
+        enum rig_status status = text_stream_more(s->stream, s->at, s->err);
+        if (status != RIG_OK) {
+            *out_status = status;
+            return false;
+        }
+        s->at = s->stream->data;
+        s->end = s->at + s->stream->bytes;
+    }
     if (s->at == s->end)
         return false;
     const char *line = s->at;
-    const char *feed = memchr(line, '\n', (size_t)(s->end - line));
     const char *stop = feed ? feed : s->end;
     s->at = feed ? feed + 1 : s->end;
     s->number++;
@@ -118,7 +135,8 @@ static bool take_line(struct lspci_source *s, const char **out_line, size_t *out
 }
 
 /* Decodes the line and those it goes on in into the room. */
-static bool join_soft(struct lspci_source *s, const char **line, size_t *bytes)
+static bool join_soft(struct lspci_source *s, const char **line, size_t *bytes,
+                      enum rig_status *out_status)
 {
     size_t used = 0;
     const char *p = *line;
@@ -136,7 +154,7 @@ static bool join_soft(struct lspci_source *s, const char **line, size_t *bytes)
                 s->room[used++] = p[i++];
             }
         }
-        if (!more || !take_line(s, &p, &n))
+        if (!more || !take_line(s, &p, &n, out_status))
             break;
     }
     *line = s->room;
@@ -191,7 +209,7 @@ bool lspci_next(struct lspci_source *s, struct lspci_line *out_line, enum rig_st
 {
     const char *line;
     size_t bytes, number = s->number;
-    if (!take_line(s, &line, &bytes))
+    if (!take_line(s, &line, &bytes, out_status))
         return false;
     if (number == 1 && bytes >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0) {
         line += 3; /* a byte order mark */
@@ -199,13 +217,13 @@ bool lspci_next(struct lspci_source *s, struct lspci_line *out_line, enum rig_st
     }
     bool whole = true;
     if (memchr(line, '=', bytes) && quoted_printable(line, bytes))
-        whole = join_soft(s, &line, &bytes);
+        whole = join_soft(s, &line, &bytes, out_status);
     if (whole && bytes && memmem(line, bytes, "\xc2\xa0", 2))
         whole = plain_spaces(s, &line, &bytes);
-    if (!whole) {
+    if (!whole)
         *out_status = RIG_FAILED;
+    if (*out_status != RIG_OK)
         return false;
-    }
     size_t quotes = skip_quotes(line, bytes), indent = 0;
     size_t start = quotes + skip_spaces(line + quotes, bytes - quotes, &indent);
     while (bytes > start &&

@@ -89,15 +89,28 @@ static const char *iommu_word(const struct rig_function *f)
     }
 }
 
+/* The type of f's group, or NULL where it is not known or an assumption says otherwise. */
+static const char *group_type(const struct rig_function *f)
+{
+    if (!rig_text_has(f->iommu_type))
+        return NULL;
+    const char *type = f->iommu_type.value;
+    bool identity = strcmp(type, "identity") == 0;
+    return rig_fact_has(f->iommu) && identity != fact_is(f->iommu, RIG_IOMMU_IDENTITY) ? NULL
+                                                                                       : type;
+}
+
 static void describe_iommu(const struct rig_topology *t, int i, char *text, size_t bytes)
 {
     const struct rig_function *f = &t->node[i].f;
     char name[48];
     int n = snprintf(text, bytes, "%s %s", short_name(t, i, name), iommu_word(f));
-    if (rig_fact_has(f->iommu_group) && n > 0 && (size_t)n < bytes)
-        snprintf(text + n, bytes - (size_t)n, " (group %" PRIu64 "%s%s)", f->iommu_group.value,
-                 rig_text_has(f->iommu_type) ? ", " : "",
-                 rig_text_has(f->iommu_type) ? f->iommu_type.value : "");
+    if (!rig_fact_has(f->iommu_group) || fact_is(f->iommu, RIG_IOMMU_NONE) || n < 0 ||
+        (size_t)n >= bytes)
+        return;
+    const char *type = group_type(f);
+    snprintf(text + n, bytes - (size_t)n, " (group %" PRIu64 "%s%s)", f->iommu_group.value,
+             type ? ", " : "", type ? type : "");
 }
 
 static void add_iommu(const struct rig_topology *t, const struct side *from, const struct side *to,

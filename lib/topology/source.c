@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -125,78 +124,92 @@ enum rig_status rig_topology_parse(const char *name, const void *data, size_t by
 
 /* ---- files */
 
-struct contents {
-    char *data;
-    size_t bytes, room;
-};
+/* Small enough to stay in a cache between the kernel's copy and the reader. */
+#define WINDOW_BYTES ((size_t)128 << 10)
 
-static enum rig_status grow(const char *name, struct contents *c, struct rig_error *err)
+/* A piece of `bytes` bytes was read behind what was there. Binary data is refused at the first
+   bytes that tell, so that a stream without end is. */
+static enum rig_status look_at_piece(struct text_stream *s, size_t bytes, struct rig_error *err)
 {
-    if (c->bytes < c->room)
+    const char *piece = s->data + s->bytes - bytes;
+    if (!s->looked && s->bytes < 512 && !s->at_end)
         return RIG_OK;
-    if (c->room > SOURCE_MAX_BYTES)
-        return rig_fail(err, RIG_BAD_INPUT, name, "more than %zu MiB", SOURCE_MAX_BYTES >> 20);
-    size_t room = c->room * 2;
-    char *data = realloc(c->data, room);
+    if (!s->looked) {
+        s->looked = true;
+        return refuse_binary(s->name, s->data, s->bytes, err);
+    }
+    const char *nul = bytes ? memchr(piece, '\0', bytes) : NULL;
+    if (!nul)
+        return RIG_OK;
+    rig_fail_at(err, s->name, 0, 0, "this is binary, no text (a NUL byte at offset %zu)",
+                s->taken - bytes + (size_t)(nul - piece));
+    rig_hint(err, "%s", capture_hint);
+    return RIG_BAD_INPUT;
+}
+
+static enum rig_status make_room(struct text_stream *s, struct rig_error *err)
+{
+    if (s->bytes <= s->room / 2 && s->room)
+        return RIG_OK;
+    size_t room = s->room ? s->room * 2 : WINDOW_BYTES;
+    char *data = realloc(s->data, room);
     if (!data)
         return rig_fail_memory(err);
-    c->data = data;
-    c->room = room;
+    s->data = data;
+    s->room = room;
     return RIG_OK;
 }
 
-/* Touching a large dump's memory page by page takes longer than reading it. Only a request: where
-   the kernel does not heed it nothing is lost. */
-static void ask_for_large_pages(char *data, size_t bytes)
+enum rig_status text_stream_more(struct text_stream *s, const char *keep, struct rig_error *err)
 {
-    size_t large = (size_t)2 << 20;
-    size_t skip = (large - (uintptr_t)data % large) % large;
-    if (bytes >= 4 * large)
-        madvise(data + skip, (bytes - skip) / large * large, MADV_HUGEPAGE);
-}
-
-/* Reads fd to its end. A stream without end is refused at the first bytes that are no text, or at
-   the limit. */
-static enum rig_status read_all(const char *name, int fd, size_t expected, struct contents *c,
-                                struct rig_error *err)
-{
-    c->room = expected < 65536 ? 65536 : expected + 1;
-    c->data = malloc(c->room);
-    if (!c->data)
-        return rig_fail_memory(err);
-    ask_for_large_pages(c->data, c->room);
-    bool looked = false;
-    for (;;) {
-        enum rig_status status = grow(name, c, err);
-        if (status != RIG_OK)
-            return status;
-        ssize_t n = read(fd, c->data + c->bytes, c->room - c->bytes);
+    if (keep) {
+        s->bytes -= (size_t)(keep - s->data);
+        memmove(s->data, keep, s->bytes);
+    }
+    enum rig_status status = make_room(s, err);
+    while (status == RIG_OK && !s->at_end && s->bytes < s->room) {
+        ssize_t n = read(s->fd, s->data + s->bytes, s->room - s->bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return rig_fail(err, RIG_FAILED, name, "reading failed: %s", strerror(errno));
-        if (n == 0)
-            return RIG_OK;
-        c->bytes += (size_t)n;
-        if (!looked && c->bytes >= 512) {
-            looked = true;
-            status = refuse_binary(name, c->data, c->bytes, err);
-            if (status != RIG_OK)
-                return status;
-        }
+            return rig_fail(err, RIG_FAILED, s->name, "reading failed: %s", strerror(errno));
+        s->at_end = n == 0;
+        s->bytes += (size_t)n;
+        s->taken += (size_t)n;
+        if (s->taken > SOURCE_MAX_BYTES)
+            return rig_fail(err, RIG_BAD_INPUT, s->name, "more than %zu MiB",
+                            SOURCE_MAX_BYTES >> 20);
+        status = look_at_piece(s, (size_t)n, err);
     }
+    return status;
 }
 
+/* True iff the text begins as one of lspci's may and a capture or markup does not. */
+static bool is_plain_text(const struct text_stream *s)
+{
+    size_t at = s->bytes >= 3 && memcmp(s->data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (at < s->bytes && isspace((unsigned char)s->data[at]))
+        at++;
+    return at < s->bytes && !strchr("{[<", s->data[at]);
+}
+
+/* Text of lspci is read through a window; what is not is small, or refused. */
 static enum rig_status load_stream(const char *name, int fd, size_t expected,
                                    struct rig_topology **out, struct rig_error *err)
 {
     if (expected > SOURCE_MAX_BYTES)
         return rig_fail(err, RIG_BAD_INPUT, name, "more than %zu MiB", SOURCE_MAX_BYTES >> 20);
-    struct contents c = {.data = NULL};
-    enum rig_status status = read_all(name, fd, expected, &c, err);
-    if (status == RIG_OK)
-        status = rig_topology_parse(name, c.data, c.bytes, out, err);
-    free(c.data);
+    struct text_stream s = {.name = name, .fd = fd};
+    enum rig_status status = text_stream_more(&s, NULL, err);
+    if (status == RIG_OK && is_plain_text(&s)) {
+        status = read_lspci_stream(&s, out, err);
+    } else {
+        while (status == RIG_OK && !s.at_end)
+            status = text_stream_more(&s, s.data, err);
+        if (status == RIG_OK)
+            status = rig_topology_parse(name, s.data, s.bytes, out, err);
+    }
+    free(s.data);
     return status;
 }
 

@@ -120,10 +120,30 @@ static inline bool is_bridge(const struct rig_function *f)
    bdf is kept and a warning given. `bytes` is at most 4096. */
 void config_decode(struct rig_topology *t, struct node *node, const uint8_t *config, size_t bytes);
 
+/* A text that is read piece by piece: `data` holds `bytes` of it. Its owner frees data. */
+struct text_stream {
+    const char *name;
+    int fd;
+    char *data;
+    size_t bytes, room;
+    size_t taken; /* read in all */
+    bool at_end;  /* nothing follows data */
+    bool looked;  /* it was asked whether the text is binary */
+};
+
+/* text_stream_more lets go of what lies before `keep`, which is in s->data, moves the rest to its
+   front and reads on behind it until the room, which grows where the rest fills more than half of
+   it, is full or the text ends. RIG_BAD_INPUT: the text is binary or too long. RIG_FAILED: reading
+   failed, or memory ran out. */
+enum rig_status text_stream_more(struct text_stream *s, const char *keep, struct rig_error *err);
+
 /* ---- readers: `data` may hold anything. They return RIG_BAD_INPUT with where and a hint for what
    they do not accept. Each calls topology_finish. */
 enum rig_status read_lspci(const char *name, const char *data, size_t bytes,
                            struct rig_topology **out, struct rig_error *err);
+/* The same from a stream of which the first piece is read; what is left in it is of no use then. */
+enum rig_status read_lspci_stream(struct text_stream *stream, struct rig_topology **out,
+                                  struct rig_error *err);
 enum rig_status read_capture(const char *name, const char *data, size_t bytes,
                              struct rig_topology **out, struct rig_error *err);
 /* root: a directory that holds sys/, proc/, boot/ of a machine; "" or "/" is this machine (then

@@ -179,6 +179,62 @@ static void a_file_a_pipe_and_standard_input_give_the_same(void **state)
     fixture_remove(&f);
 }
 
+/* Files are read through a window: one function a bus, with lines that lie across every place where
+   the window may end, one of them longer than the window. */
+static void a_file_larger_than_the_window_reads_as_from_memory(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char path[256], head[64];
+    size_t rows_at = (size_t)(strchr(hex, '\n') + 1 - hex), room = (size_t)2 << 20, used = 0;
+    char *text = malloc(room);
+    assert_non_null(text);
+    for (unsigned bus = 0; bus < 256; bus++) {
+        int n = snprintf(head, sizeof head, "%02x:00.0 System peripheral: Maker Thing\n", bus);
+        memcpy(text + used, head, (size_t)n);
+        used += (size_t)n;
+        size_t prose = bus == 100 ? 300000 : 2000 + bus * 7;
+        memcpy(text + used, hex + rows_at, strlen(hex + rows_at));
+        used += strlen(hex + rows_at);
+        memset(text + used, 'x', prose);
+        used += prose;
+        memcpy(text + used, "\n\n", 2);
+        used += 2;
+    }
+    fixture_make(&f);
+    for (int fault = 0; fault < 2; fault++) {
+        /* the last row becomes a wrong one, whose line is told */
+        char *last = memrchr(text, ':', used);
+        assert_non_null(last);
+        last[1] = fault ? '?' : ' ';
+        if (fault)
+            memcpy(last - 2, "33: 00", 6);
+        struct rig_topology *t = NULL, *u = NULL;
+        struct rig_error err, again;
+        rig_error_clear(&err);
+        rig_error_clear(&again);
+        snprintf(path, sizeof path, "%s/dump", f.root);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        assert_int_equal(fwrite(text, 1, used, file), used);
+        fclose(file);
+        enum rig_status expected = rig_topology_parse(path, text, used, &t, &err);
+        assert_int_equal(expected, fault ? RIG_BAD_INPUT : RIG_OK);
+        assert_int_equal(rig_topology_load(path, &u, &again), expected);
+        assert_string_equal(again.where, err.where);
+        assert_string_equal(again.why, err.why);
+        for (int i = 0; !fault && i < 256; i++) {
+            assert_int_equal(rig_topology_function(u, i)->bdf.bus, i);
+            assert_true(fact_is(rig_topology_function(u, i)->device, 0x09a2));
+        }
+        assert_int_equal(fault ? 0 : rig_topology_count(u), fault ? 0 : 256);
+        rig_topology_free(t);
+        rig_topology_free(u);
+    }
+    free(text);
+    fixture_remove(&f);
+}
+
 static void a_directory_may_be_the_root_or_its_sys(void **state)
 {
     (void)state;
@@ -204,6 +260,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_is_refused_with_the_reason),
         cmocka_unit_test(endless_devices_are_refused_at_once),
         cmocka_unit_test(a_file_a_pipe_and_standard_input_give_the_same),
+        cmocka_unit_test(a_file_larger_than_the_window_reads_as_from_memory),
         cmocka_unit_test(a_directory_may_be_the_root_or_its_sys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
