@@ -37,6 +37,14 @@ static void small_remove(struct rig_page_table *t, struct small_page *page)
         t->small = page->next;
 }
 
+bool rig_page_table_shares(const struct rig_page_table *t, uint64_t offset)
+{
+    const struct small_page *p = t->small;
+    while (p && p->offset != offset)
+        p = p->next;
+    return p != NULL;
+}
+
 /* The page at `offset` that has a free slot, made if there is none. NULL: memory ran out. */
 static struct small_page *small_at(struct rig_page_table *t, uint64_t offset)
 {

@@ -174,6 +174,10 @@ enum rig_status rig_page_table_load(const struct rig_format *f, uint64_t own_bas
                                     const struct rig_saved_table *root,
                                     struct rig_page_table **out_table, struct rig_error *err);
 
+/* rig_page_table_shares is true iff the page at `offset` holds tables that are smaller than a page,
+   with room for more: whoever loads tables takes such a page once. */
+bool rig_page_table_shares(const struct rig_page_table *t, uint64_t offset);
+
 /* rig_page_table_load_table adds a table that rig_page_table_save named, in its order.
    RIG_BAD_INPUT: no such level, an address or offset that is not aligned, no table above it, or one
    is there already. RIG_FAILED: memory. */

@@ -200,7 +200,9 @@ static enum rig_status restore_tables(struct rig_memory *m, const json_t *j, str
     while (status == RIG_OK && cursor_take(&c, ',')) {
         if (!read_table(&c, &saved))
             return bad(err, "a page table");
-        status = pool_restore(m->pool, saved.offset & ~UINT64_C(4095), RIG_TABLE_PAGE, err);
+        uint64_t page = saved.offset & ~UINT64_C(4095);
+        if (!rig_page_table_shares(m->tables, page))
+            status = pool_restore(m->pool, page, RIG_TABLE_PAGE, err);
         if (status == RIG_OK)
             status = rig_page_table_load_table(m->tables, &saved, err);
     }

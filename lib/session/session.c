@@ -372,7 +372,7 @@ enum rig_status rig_session_close(struct rig_session *s, bool force, struct rig_
     enum rig_status status = force ? RIG_OK : check_clients(s, err);
     if (status != RIG_OK)
         return status;
-    status = release_all(s, err);
+    status = release_all(s, force ? NULL : err);
     if (status != RIG_OK && !force) {
         rig_hint(err, "close --force ends the session all the same");
         return status;
