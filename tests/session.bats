@@ -172,13 +172,20 @@ for line in sys.stdin: print(json.dumps(json.loads(line)["result"].get("region")
 
 @test "a GPU off the bus fails requests, and the session ends by force" {
     open_two
+    "$RIGMEM" -q alloc gpu0 bar 4K
+    "$RIGMEM" -q alloc gpu1 gpu 4K
     "$RIGMEM" -q fault gone=gpu0
+    "$RIGMEM" -q show
     run "$RIGMEM" alloc gpu0 gpu 4K
     [ "$status" -eq 7 ]
-    run "$RIGMEM" peek gpu0 0x300000000000
-    [ "$status" -eq 3 ] || [ "$status" -eq 7 ]
+    [[ $output == *"0000:03:00.0: it left the bus"* ]]
+    run "$RIGMEM" peek r1
+    [ "$status" -eq 7 ]
+    "$RIGMEM" -q alloc gpu1 gpu 4K
     run "$RIGMEM" close
     [ "$status" -eq 7 ]
+    [[ $output == *"hint: close --force ends the session all the same"* ]]
+    [ "$(result 'r["gpus"][1]["life"]' show)" = stopped ]
     "$RIGMEM" close --force
     [ -z "$(ls -A)" ]
 }

@@ -105,7 +105,9 @@ static enum rig_status table_write(void *gpu, uint64_t offset, const void *words
 {
     const struct rig_memory *m = gpu;
     (void)err;
-    view_write(m->tables_view, offset, words, bytes);
+    /* a GPU that had left the bus when its memory was restored has no view, and takes no write */
+    if (m->tables_view)
+        view_write(m->tables_view, offset, words, bytes);
     return RIG_OK;
 }
 

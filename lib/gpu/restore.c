@@ -35,7 +35,7 @@ static enum rig_status retake(struct rig_memory *m, struct saved *s, struct rig_
         return RIG_OK;
     if (!m->device || p->count != 1 || p->target.memory != RIG_MEMORY_OWN)
         return bad(err, "a mapping's window");
-    return mapping_view(p, err);
+    return device_failed(m->device) ? RIG_OK : mapping_view(p, err);
 }
 
 /* States that say what a mapping cannot be. */
@@ -163,7 +163,7 @@ static enum rig_status restore_memory(struct restore *x, const json_t *j, struct
         status = gpu_memory_watch(m, err);
     if (status == RIG_OK && !m->settled)
         part_open(m->device, m->format, &m->part);
-    if (status == RIG_OK && !m->settled)
+    if (status == RIG_OK && !m->settled && !device_failed(m->device))
         status =
             device_map_bar(m->device, m->bar, 0, m->bar_bytes, m->combining, &m->tables_view, err);
     return status;
