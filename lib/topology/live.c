@@ -39,7 +39,7 @@ static bool offset_of(const struct rig_function *f, uint64_t *out)
 static void place_bars(const struct rig_topology *t, struct node *n)
 {
     const struct node *physical = n->physical_given ? find_node(t, n->physical_bdf) : NULL;
-    uint64_t offset;
+    uint64_t offset = 0;
     bool known = physical && offset_of(&physical->f, &offset);
     for (int i = 0; i < RIG_BAR_COUNT; i++) {
         struct rig_bar *bar = &n->f.bar[i];
