@@ -211,7 +211,7 @@ enum rig_status gpu_memory_make_pool(struct rig_memory *m, struct rig_error *err
 
 /* gpu_memory_given_back is what the give-back of its function calls; gpu_memory_watch has it
  * called. */
-void gpu_memory_given_back(void *memory);
+void gpu_memory_given_back(void *context);
 enum rig_status gpu_memory_watch(struct rig_memory *m, struct rig_error *err);
 
 /* gpu_memory_enter and gpu_memory_leave count a call that is under way on m: nobody settles it. */

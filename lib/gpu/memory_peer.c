@@ -196,6 +196,21 @@ static enum rig_status make_peer(struct mapping *p, bool again, struct rig_error
     return status == RIG_OK ? write_entries(p, again, err) : status;
 }
 
+/* Lists p among the peers of `of`, whose memory's lock is held. */
+static void enter_peer(struct mapping *p, struct mapping *of, struct peer *take_peer)
+{
+    *take_peer = (struct peer){.next = of->peers, .mapping = p, .memory = p->memory, .of = of};
+    of->peers = take_peer;
+    p->of = of;
+    p->member = take_peer;
+    p->address = of->address;
+    p->bytes = of->bytes;
+    p->has_kind = of->has_kind;
+    p->kind = of->kind;
+    p->uncached = p->target.uncached = of->uncached;
+    p->window = of->window;
+}
+
 /* Lists p among the peers of the original's mapping, which is looked at again: its owner may have
    freed it meanwhile. */
 static enum rig_status join(struct mapping *p, const struct original *o, struct region *out_like,
@@ -207,27 +222,16 @@ static enum rig_status join(struct mapping *p, const struct original *o, struct 
     struct found found;
     gpu_memory_lock(o->owner);
     bool there = look(p->memory, o, out_like, &found);
-    if (there) {
-        const struct mapping *of = found.of;
-        *peer = (struct peer){.next = of->peers, .mapping = p, .memory = p->memory, .of = found.of};
-        found.of->peers = peer;
-        p->of = found.of;
-        p->member = peer;
-        p->address = of->address;
-        p->bytes = of->bytes;
-        p->has_kind = of->has_kind;
-        p->kind = of->kind;
-        p->uncached = p->target.uncached = of->uncached;
-        p->window = of->window;
-        *out_earlier = found.earlier;
-    }
+    if (there)
+        enter_peer(p, found.of, peer);
     gpu_memory_unlock(o->owner);
-    if (!there) {
-        free(peer);
-        struct rig_region of = {.memory = o->owner, .id = o->id};
-        return region_freed(of, err);
+    if (there) {
+        *out_earlier = found.earlier;
+        return RIG_OK;
     }
-    return RIG_OK;
+    free(peer);
+    struct rig_region of = {.memory = o->owner, .id = o->id};
+    return region_freed(of, err);
 }
 
 /* A use of the owner's function is held: nothing it holds goes back meanwhile. */
@@ -303,7 +307,7 @@ static enum rig_status map_own(struct rig_memory *m, const struct original *o,
 enum rig_status rig_memory_map_peer(struct rig_memory *m, struct rig_region region,
                                     struct rig_region *out_region, struct rig_error *err)
 {
-    struct original o;
+    struct original o = {.owner = NULL};
     enum rig_status status = resolve(region, &o, err);
     if (status != RIG_OK)
         return status;

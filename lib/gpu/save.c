@@ -273,7 +273,6 @@ static json_t *saved_mappings(const struct rig_gpus *g, const struct rig_memory 
 static json_t *saved_tables(const struct rig_memory *m)
 {
     struct text t = {.at = NULL};
-    put(&t, "", 0);
     json_t *tables = NULL;
     if (!m->tables)
         tables = json_string("");

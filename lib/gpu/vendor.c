@@ -131,23 +131,31 @@ void part_write(const struct gpu_part *part, uint64_t offset, uint32_t value)
     view_write(part->registers, offset - part->registers_start, &value, sizeof value);
 }
 
+static uint64_t microseconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 bool part_wait(const struct gpu_part *part, uint64_t offset, uint32_t mask, uint32_t wanted,
                unsigned milliseconds)
 {
-    /* By looks a microsecond apart at first, then ten, so that no clock that jumps can cut it
-     * short.
-     */
-    uint64_t microseconds = 0, limit = (uint64_t)milliseconds * 1000;
-    while (microseconds <= limit) {
+    uint64_t end = microseconds_now() + (uint64_t)milliseconds * 1000;
+    struct timespec pause = {.tv_nsec = 1000};
+    for (;;) {
+        bool last = microseconds_now() > end;
         uint32_t value = part_read(part, offset);
-        if (value != UINT32_MAX && (value & mask) == wanted)
+        if (value == UINT32_MAX)
+            return false;
+        if ((value & mask) == wanted)
             return true;
-        long step = microseconds < 100 ? 1 : 10;
-        struct timespec pause = {.tv_nsec = step * 1000};
+        if (last)
+            return false;
         nanosleep(&pause, NULL);
-        microseconds += (uint64_t)step;
+        if (pause.tv_nsec < 1000000)
+            pause.tv_nsec *= 2;
     }
-    return false;
 }
 
 void part_kept(const struct rig_format *format, uint64_t bytes, uint64_t *out_boot,
