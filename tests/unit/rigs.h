@@ -63,7 +63,7 @@ void rig_close(struct rig *r);
 
 /* Each fails the test where the outcome is not RIG_OK. */
 struct rig_region rig_alloc(struct rig *r, int gpu, enum rig_kind kind, uint64_t bytes);
-struct rig_region rig_map_peer(struct rig *r, int gpu, struct rig_region region);
+struct rig_region rig_map_peer(struct rig *r, int gpu, struct rig_region of);
 void rig_free(struct rig *r, struct rig_region region);
 
 /* rig_reads is true iff the GPU's work reads `value` at the address; rig_faults iff its access is
