@@ -149,6 +149,19 @@ enum rig_status gpus_space(struct rig_gpus *g, const struct rig_format *f,
     return RIG_OK;
 }
 
+struct rig_space *gpus_space_at(struct rig_gpus *g, uint64_t address)
+{
+    struct rig_space *found = NULL;
+    pthread_mutex_lock(&g->lock);
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(g->space); i++) {
+        struct rig_space *s = g->space[i];
+        if (s && address >= space_base(s) && address - space_base(s) < space_bytes(s))
+            found = s;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return found;
+}
+
 enum rig_status gpus_restore_space(struct rig_gpus *g, const struct rig_format *f,
                                    struct rig_space **out_space, struct rig_error *err)
 {

@@ -43,6 +43,7 @@ bool mapping_free_if_idle(struct mapping *p)
     mapping_unlist(p);
     free(p->ranges);
     free(p->clients);
+    free(p->lent);
     free(p);
     return true;
 }
@@ -55,6 +56,46 @@ enum rig_status mapping_take_addresses(struct mapping *p, struct rig_error *err)
     enum rig_status status = space_take(m->space, p->bytes, &p->address, err);
     p->holds_addresses = status == RIG_OK;
     return status;
+}
+
+static bool add_lent(struct mapping *p, struct rig_range block)
+{
+    struct rig_range *more = realloc(p->lent, (p->lent_count + 1) * sizeof *more);
+    if (!more)
+        return false;
+    p->lent = more;
+    p->lent[p->lent_count++] = block;
+    return true;
+}
+
+enum rig_status mapping_borrow(struct mapping *p, uint64_t start, uint64_t bytes,
+                               struct rig_error *err)
+{
+    struct rig_gpus *g = p->memory->gpus;
+    /* Memory of the process's own and of a space never adjoin in one pin that succeeds. */
+    for (uint64_t at = start, end = start + bytes; at < end;) {
+        struct rig_range block;
+        struct rig_space *s = gpus_space_at(g, at);
+        if (!s || !space_hold_at(s, at, &block))
+            return RIG_OK;
+        if (!add_lent(p, block)) {
+            space_let_go(s, block.address);
+            return rig_fail_memory(err);
+        }
+        at = block.address + block.bytes;
+    }
+    return RIG_OK;
+}
+
+void mapping_let_go_addresses(struct mapping *p)
+{
+    struct rig_memory *m = p->memory;
+    if (p->holds_addresses)
+        space_let_go(m->space, p->address);
+    p->holds_addresses = false;
+    for (size_t i = 0; i < p->lent_count; i++)
+        space_let_go(gpus_space_at(m->gpus, p->lent[i].address), p->lent[i].address);
+    p->lent_count = 0;
 }
 
 enum rig_status mapping_use_hold(struct mapping *p, struct device_hold *hold, struct rig_error *err)
@@ -211,9 +252,8 @@ enum rig_status mapping_give_back(struct mapping *p, struct rig_error *err)
     struct peer *peer = p->member ? mapping_detach_member(p) : NULL;
     if (p->owns_ranges && m->pool)
         pool_give(m->pool, p->ranges, p->count);
-    if (p->holds_addresses)
-        space_let_go(m->space, p->address);
-    p->holds_addresses = p->owns_ranges = false;
+    mapping_let_go_addresses(p);
+    p->owns_ranges = false;
     p->state = MAPPING_GONE;
     if (p->kept)
         region_drop(m, p->kept);
@@ -226,7 +266,8 @@ enum rig_status mapping_give_back(struct mapping *p, struct rig_error *err)
 
 static bool holds_nothing(const struct mapping *p)
 {
-    return !p->hold && !p->view && !p->holds_addresses && !p->owns_ranges && !p->member;
+    return !p->hold && !p->view && !p->holds_addresses && !p->owns_ranges && !p->member &&
+           p->lent_count == 0;
 }
 
 enum rig_status mapping_fail(struct mapping *p, enum rig_status status, struct rig_error *err)

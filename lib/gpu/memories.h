@@ -81,6 +81,9 @@ struct mapping {
     bool due;             /* it can go back at the owner's next call: it is in the memory's list */
     struct mapping *next_due;
     size_t scratch; /* of a save alone */
+    struct rig_range *lent; /* borrowed: blocks of addresses where the process has its bytes, held
+                               so that no other memory comes to lie there */
+    size_t lent_count;
     int *clients;   /* functions that its memory is reserved for */
     size_t client_count;
 };
@@ -188,6 +191,9 @@ enum rig_status gpus_space(struct rig_gpus *g, const struct rig_format *f,
 enum rig_status gpus_restore_space(struct rig_gpus *g, const struct rig_format *f,
                                    struct rig_space **out_space, struct rig_error *err);
 
+/* gpus_space_at is the space that the address is in, or NULL. */
+struct rig_space *gpus_space_at(struct rig_gpus *g, uint64_t address);
+
 /* gpus_place remembers a GPU's place in a fabric. */
 enum rig_status gpus_place(struct rig_gpus *g, int function, struct rig_link link,
                            struct rig_error *err);
@@ -233,6 +239,13 @@ struct mapping *mapping_new(struct rig_memory *m, bool peer);
 
 /* mapping_take_addresses takes addresses for mapping->bytes bytes. */
 enum rig_status mapping_take_addresses(struct mapping *p, struct rig_error *err);
+
+/* mapping_borrow holds the addresses [start, start + bytes) of the process as far as they are in
+   spaces: system memory that is freed lets them go, but not what borrowed it. RIG_FAILED: memory.
+   mapping_let_go_addresses lets go these and its own. */
+enum rig_status mapping_borrow(struct mapping *p, uint64_t start, uint64_t bytes,
+                               struct rig_error *err);
+void mapping_let_go_addresses(struct mapping *p);
 
 /* mapping_view makes its window on the BAR, of ranges[0]. */
 enum rig_status mapping_view(struct mapping *p, struct rig_error *err);

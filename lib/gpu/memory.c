@@ -37,6 +37,7 @@ static void drop_mapping(struct mapping *p)
     }
     free(p->ranges);
     free(p->clients);
+    free(p->lent);
     free(p);
 }
 
@@ -257,9 +258,7 @@ void gpu_memory_given_back(void *context)
         if (p->hold)
             device_abandon(m->device, p->hold);
         p->hold = NULL;
-        if (p->holds_addresses)
-            space_let_go(m->space, p->address);
-        p->holds_addresses = false;
+        mapping_let_go_addresses(p);
         if (p->kept)
             region_drop(m, p->kept);
         mapping_free_if_idle(p);

@@ -137,7 +137,9 @@ static enum rig_status make_borrowed(struct mapping *p, uint64_t start, uint64_t
     p->uncached = true;
     p->target.memory = RIG_MEMORY_SYSTEM;
     p->target.snooped = p->target.uncached = true;
-    enum rig_status status = device_pin(p->memory->device, start, bytes, &hold, err);
+    enum rig_status status = mapping_borrow(p, start, bytes, err);
+    if (status == RIG_OK)
+        status = device_pin(p->memory->device, start, bytes, &hold, err);
     if (status == RIG_OK) {
         p->bytes = hold->grant.bytes;
         status = mapping_use_hold(p, hold, err);

@@ -23,6 +23,12 @@ static enum rig_status retake(struct rig_memory *m, struct saved *s, struct rig_
         status = space_restore(m->space, p->address, p->bytes, err);
     for (size_t i = 0; status == RIG_OK && p->owns_ranges && m->pool && i < p->count; i++)
         status = pool_restore(m->pool, p->ranges[i].address, p->ranges[i].bytes, err);
+    for (size_t i = 0; status == RIG_OK && i < p->lent_count; i++) {
+        struct rig_space *space = gpus_space_at(m->gpus, p->lent[i].address);
+        if (!space || m->gone)
+            return bad(err, "where borrowed memory is");
+        status = space_restore(space, p->lent[i].address, p->lent[i].bytes, err);
+    }
     if (status != RIG_OK)
         return status;
     if (s->has_hold) {

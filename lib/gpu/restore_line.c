@@ -223,6 +223,24 @@ static bool read_clients(struct cursor *c, struct mapping *p)
     return p->clients != NULL;
 }
 
+static bool read_lent(struct cursor *c, struct mapping *p)
+{
+    if (c->failed || !cursor_take(c, ' '))
+        return true;
+    size_t count = count_items(c);
+    p->lent = count <= ITEMS_MAX ? calloc(count, sizeof *p->lent) : NULL;
+    for (; p->lent && p->lent_count < count && !c->failed; p->lent_count++) {
+        struct rig_range *block = &p->lent[p->lent_count];
+        if (p->lent_count > 0)
+            cursor_expect(c, ',');
+        block->address = cursor_hex(c);
+        cursor_expect(c, '+');
+        block->bytes = cursor_hex(c);
+        c->failed = c->failed || ((block->address | block->bytes) & 4095) != 0 || block->bytes == 0;
+    }
+    return p->lent != NULL;
+}
+
 bool restore_line(struct cursor *c, struct restore *x, struct saved *s)
 {
     struct mapping *p = s->mapping;
@@ -240,7 +258,7 @@ bool restore_line(struct cursor *c, struct restore *x, struct saved *s)
     c->failed = c->failed || stuck > UINT32_MAX || p->number > p->memory->last_mapping ||
                 ((p->address | p->bytes) & 4095) != 0;
     read_tables(c, s);
-    bool room = read_ranges(c, p) && read_regions(c, x, p) && read_clients(c, p);
+    bool room = read_ranges(c, p) && read_regions(c, x, p) && read_clients(c, p) && read_lent(c, p);
     c->failed = c->failed || *c->at != '\0';
     return room;
 }

@@ -172,6 +172,17 @@ static void put_clients(struct text *t, const struct mapping *p)
     put_if(t, p->client_count == 0, '-');
 }
 
+/* Only of borrowed memory of a space. */
+static void put_lent(struct text *t, const struct mapping *p)
+{
+    for (size_t i = 0; i < p->lent_count; i++) {
+        put_char(t, i > 0 ? ',' : ' ');
+        put_hex(t, p->lent[i].address);
+        put_char(t, '+');
+        put_hex(t, p->lent[i].bytes);
+    }
+}
+
 /* `regions` is the mapping's regions' list, already written. */
 static void put_mapping(struct text *t, const struct rig_gpus *g, const struct mapping *p,
                         const struct text *regions)
@@ -200,6 +211,7 @@ static void put_mapping(struct text *t, const struct rig_gpus *g, const struct m
     else
         put_char(t, '-');
     put_clients(t, p);
+    put_lent(t, p);
 }
 
 /* ---- a memory */

@@ -161,6 +161,26 @@ void space_hold(struct rig_space *s, uint64_t address)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* A block of at least 2^n bytes, and less than twice that, begins at a multiple of 2^n. */
+bool space_hold_at(struct rig_space *s, uint64_t address, struct rig_range *out_block)
+{
+    struct block *b = NULL;
+    pthread_mutex_lock(&s->lock);
+    for (unsigned n = 12; !b && n < 47; n++)
+        for (uint64_t back = 0; !b && back < 2; back++) {
+            uint64_t start = ((address >> n) - back) << n;
+            struct block *there = address >> n < back ? NULL : *find(s, start);
+            if (there && address - start < there->bytes)
+                b = there;
+        }
+    if (b) {
+        b->holders++;
+        *out_block = (struct rig_range){.address = b->address, .bytes = b->bytes};
+    }
+    pthread_mutex_unlock(&s->lock);
+    return b != NULL;
+}
+
 void space_let_go(struct rig_space *s, uint64_t address)
 {
     pthread_mutex_lock(&s->lock);

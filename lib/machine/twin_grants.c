@@ -197,7 +197,8 @@ static enum rig_status next_piece(struct twin *w, const struct twin_grant *pin, 
         return RIG_OK;
     }
     uint64_t unit = w->machine.page_size;
-    if (!is_mapped(address, unit))
+    /* Where addresses are reserved, nothing but an allocation's memory is pages. */
+    if (memory_is_reserved(w, address, unit) || !is_mapped(address, unit))
         return rig_fail(err, RIG_REFUSED, NULL, "this process has no pages at 0x%llx",
                         (unsigned long long)address);
     if (!w->function[pin->function].translated) {

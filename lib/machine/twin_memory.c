@@ -122,7 +122,7 @@ static enum rig_status clear(struct twin *w, const struct twin_piece *piece, str
 
 /* ---- the process's view */
 
-static bool is_reserved(const struct twin *w, uint64_t start, uint64_t bytes)
+bool memory_is_reserved(const struct twin *w, uint64_t start, uint64_t bytes)
 {
     for (size_t i = 0; i < w->reserved_count; i++) {
         const struct twin_reserved *r = &w->reserved[i];
@@ -138,7 +138,7 @@ void memory_window_end(struct twin *w, uint64_t start, uint64_t bytes)
     void *at = (void *)(uintptr_t)start;
     /* Reserved addresses stay occupied, so that nothing else can land there in between. */
     void *kept = MAP_FAILED;
-    if (is_reserved(w, start, bytes))
+    if (memory_is_reserved(w, start, bytes))
         kept = mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
                     -1, 0);
     if (kept == MAP_FAILED)
@@ -211,7 +211,7 @@ static enum rig_status occupy(uint64_t start, uint64_t bytes, struct rig_error *
 
 enum rig_status memory_claim(struct twin *w, uint64_t start, uint64_t bytes, struct rig_error *err)
 {
-    return is_reserved(w, start, bytes) ? RIG_OK : occupy(start, bytes, err);
+    return memory_is_reserved(w, start, bytes) ? RIG_OK : occupy(start, bytes, err);
 }
 
 enum rig_status memory_reserve(struct twin *w, uint64_t start, uint64_t bytes,

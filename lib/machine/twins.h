@@ -206,6 +206,9 @@ enum rig_status memory_reserve(struct twin *w, uint64_t start, uint64_t bytes,
 /* memory_free ends an allocation; memory_window_end the process's view of some of it. */
 enum rig_status memory_free(struct twin *w, struct twin_grant *grant, struct rig_error *err);
 void memory_window_end(struct twin *w, uint64_t start, uint64_t bytes);
+/* memory_is_reserved is true iff some reserved range holds all the bytes. */
+bool memory_is_reserved(const struct twin *w, uint64_t start, uint64_t bytes);
+
 /* memory_claim is RIG_OK iff the process's addresses are reserved, or free and now occupied. */
 enum rig_status memory_claim(struct twin *w, uint64_t start, uint64_t bytes, struct rig_error *err);
 /* memory_window makes the process see the pieces from `start` on. RIG_REFUSED: it cannot. */
