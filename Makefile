@@ -253,7 +253,10 @@ soak:
 	@rm -rf $(RESULTS)/$@
 	+@RIGMEM_SOAK=$(SOAK) SUITE_SECONDS=86400 $(MAKE) -k $(PARALLEL) RESULTS=$(RESULTS)/$@ \
 		unit-suites bats-suites; \
-		tests/total $(RESULTS)/$@ $(addprefix release/,$(UNIT_SUITES) $(BATS_SUITES))
+		RIGMEM_SOAK=$(SOAK) SUITE_SECONDS=86400 $(MAKE) -k $(PARALLEL) VARIANT=tsan \
+		RESULTS=$(RESULTS)/$@ thread-suites; \
+		tests/total $(RESULTS)/$@ $(addprefix release/,$(UNIT_SUITES) $(BATS_SUITES)) \
+		$(addprefix tsan/,$(THREAD_SUITES))
 bench: all $(BENCH_BIN) $(BENCH_TOOLS)
 	@for b in $(BENCH_BIN); do echo "== $${b##*/}"; \
 		RIGMEM=$(CURDIR)/$(B)/rigmem BENCH_TOOLS=$(CURDIR)/$(B)/bench $$b || exit 1; done
