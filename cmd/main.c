@@ -4,12 +4,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* Descriptors 0 to 2 exist, so that no file opened later is taken for standard output. */
+/* Descriptors 0 to 2 exist, so that no file opened later is taken for standard output; one that was
+   closed cannot be written to, so that a lost result is told. */
 static void open_standard_descriptors(void)
 {
     int fd;
     do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd > STDERR_FILENO)
         close(fd);

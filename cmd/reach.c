@@ -66,7 +66,7 @@ static bool select_pairs(const struct request *request, struct reply *reply,
         reply_fail(reply, RIG_FAILED, NULL, NULL, "out of memory");
         return false;
     }
-    bool all = request_has(request, OPT_ALL);
+    bool all = q->all = request_has(request, OPT_ALL);
     q->from_count = select_functions(q->t, all, false, q->from);
     q->to_count = select_functions(q->t, all, true, q->to);
     q->row = request->arguments == 1;
@@ -174,7 +174,7 @@ static enum rig_status visit_pairs(struct visit *v)
         status = rig_reach_table_make(q->before, q->rules_before, &v->then, v->err);
     for (int i = 0; status == RIG_OK && i < q->from_count; i++)
         for (int k = 0; status == RIG_OK && k < q->to_count; k++)
-            if (q->pair || q->from[i] != q->to[k])
+            if (q->pair || q->all || q->from[i] != q->to[k])
                 status = visit_pair(v, q->from[i], q->to[k]);
     rig_reach_table_free(v->now);
     rig_reach_table_free(v->then);

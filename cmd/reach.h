@@ -12,6 +12,7 @@ struct reach_question {
     const char *rules_from;
     int *from, *to;
     int from_count, to_count;
+    bool all;  /* --all: a function's answer to itself belongs to it, as the kernel has one */
     bool pair; /* A and B were named */
     bool row;  /* A alone was named */
     bool why;

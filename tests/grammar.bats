@@ -352,3 +352,8 @@ FORMS
     apart -m "$machine" list gpu
     [ "$apart2" = "$(cat out)" ]
 }
+
+@test "a result that standard output cannot take is told" {
+    run bash -c '"$RIGMEM" version >&-'
+    [ "$status" -eq 7 ]
+}
