@@ -96,6 +96,14 @@ void rig_gpu_write(struct rig *r, int gpu, rig_gpu_address at, uint8_t value)
     ok(r, rig_twin_gpu_write(r->machine, rig_gpu_names[gpu], at, &value, 1, &r->err));
 }
 
+uint64_t rig_held_blocks(const struct rig_gpus *gpus)
+{
+    uint64_t blocks = 0;
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(gpus->space); i++)
+        blocks += gpus->space[i] ? space_blocks(gpus->space[i]) : 0;
+    return blocks;
+}
+
 struct rig_held rig_held(struct rig *r)
 {
     struct twin_audit audit;
@@ -112,8 +120,7 @@ struct rig_held rig_held(struct rig *r)
             rig_memory_info(r->m[i], &info);
             h.pool_free[i] = info.free_bytes;
         }
-    for (size_t i = 0; i < RIG_ARRAY_LENGTH(r->gpus->space); i++)
-        h.blocks += r->gpus->space[i] ? space_blocks(r->gpus->space[i]) : 0;
+    h.blocks = rig_held_blocks(r->gpus);
     return h;
 }
 

@@ -101,6 +101,8 @@ struct rig_held {
     uint64_t grants, pins, views, system_free, pool_free[4], blocks;
 };
 struct rig_held rig_held(struct rig *r);
+/* rig_held_blocks is how many blocks of addresses are held, of all spaces. */
+uint64_t rig_held_blocks(const struct rig_gpus *gpus);
 void rig_same(struct rig_held a, struct rig_held b);
 
 /* rig_refused fails the test unless status is RIG_REFUSED and err.why or err.what holds each text
