@@ -42,7 +42,7 @@ static unsigned char *read_fill(const struct request *request, struct reply *rep
                                 uint64_t *out_bytes)
 {
     const char *length = request_value(request, OPT_LENGTH);
-    uint64_t byte;
+    uint64_t byte = 0;
     if (!length)
         reply_fail(reply, RIG_INVALID, "--length", NULL, "goes with --fill, and is missing");
     else if (address_argument(reply, request_value(request, OPT_FILL), &byte) && byte > 255)

@@ -39,10 +39,10 @@ void session_try(const struct request *request, struct reply *reply);
 json_t *address_json(uint64_t address);
 json_t *region_json(struct reply *reply, const struct rig_session *s, struct rig_region region);
 
-/* session_json is what `open` and `show` tell; gpu and region limit it to one, NULL: all. */
+/* session_json is what `open` and `show` tell; gpu and only limit it to one, NULL: all. */
 json_t *session_json(const struct request *request, struct reply *reply,
                      const struct rig_session *s, struct rig_memory *gpu,
-                     const struct rig_region *region);
+                     const struct rig_region *only);
 
 /* region_made makes the reply's result that of a request that made a region. */
 void region_made(struct reply *reply, const struct rig_session *s, struct rig_region region);

@@ -20,6 +20,7 @@
 #define INNER_LEAST 7
 #define HEIGHT_MOST 20 /* seven children a level make 2^34 keys within 13 */
 
+/* NOLINTNEXTLINE(misc-redundant-expression): equal they must be */
 static_assert(RIG_RANGES_UNITS_MAX == UINT64_C(1) << AT_BITS, "an address and a rest fill a key");
 
 struct rig_hole_node {

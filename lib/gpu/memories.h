@@ -80,11 +80,11 @@ struct mapping {
     unsigned stuck_peers; /* those that were so until their own give-back */
     bool due;             /* it can go back at the owner's next call: it is in the memory's list */
     struct mapping *next_due;
-    size_t scratch; /* of a save alone */
+    size_t scratch;         /* of a save alone */
     struct rig_range *lent; /* borrowed: blocks of addresses where the process has its bytes, held
                                so that no other memory comes to lie there */
     size_t lent_count;
-    int *clients;   /* functions that its memory is reserved for */
+    int *clients; /* functions that its memory is reserved for */
     size_t client_count;
 };
 

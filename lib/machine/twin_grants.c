@@ -62,7 +62,7 @@ enum rig_status grant_add_piece(struct twin_grant *grant, struct twin_piece piec
 static enum rig_status fill(const struct twin *w, const struct twin_grant *grant,
                             struct rig_grant *out_grant, struct rig_error *err)
 {
-    struct rig_bus_range *ranges = calloc((size_t)grant->pieces, sizeof *ranges);
+    struct rig_bus_range *ranges = calloc((size_t)grant->pieces + 1, sizeof *ranges);
     if (!ranges)
         return rig_fail_memory(err);
     int count = 0;

@@ -242,7 +242,7 @@ struct twin_grant *grant_find(const struct twin *w, uint64_t id);
 
 enum rig_status memory_pin(struct twin *w, int function, uint64_t start, uint64_t bytes,
                            unsigned bits, struct rig_grant *out_grant, struct rig_error *err);
-void memory_unpin(struct twin *w, struct twin_grant *grant);
+void memory_unpin(struct twin *w, struct twin_grant *pin);
 /* memory_end gives the grant `id`, of either kind, back; memory_end_all all of a function's. */
 enum rig_status memory_end(struct twin *w, uint64_t id, struct rig_error *err);
 void memory_end_all(struct twin *w, int function);

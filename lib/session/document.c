@@ -57,7 +57,7 @@ static enum rig_status document(struct rig_session *s, json_t **out, struct rig_
         return status;
     }
     *out = json_pack("{ss si sI ss sO sI so so so so so}", "format", FORMAT, "version", VERSION,
-                     "generation", (json_int_t)(s->generation + 1), "source", s->source, "capture",
+                     "generation", (json_int_t)s->generation + 1, "source", s->source, "capture",
                      s->capture, "last", (json_int_t)s->last, "names", saved_names(s), "files",
                      saved_files(s), "next_file", json_hex(s->next_file), "gpus", gpus, "machine",
                      machine);

@@ -23,9 +23,8 @@ bool libpci_next(struct libpci *pci, struct rig_bdf *out_bdf);
    CAP_SYS_ADMIN the kernel ends it at byte 64 (drivers/pci/pci-sysfs.c, pci_read_config). */
 size_t libpci_config(struct libpci *pci, struct rig_bdf bdf, uint8_t config[4096]);
 
-/* libpci_names makes *out a handle that knows pci.ids; false where there is no database or no libpci.
-   Free it
-   with libpci_close. */
+/* libpci_names makes *out a handle that knows pci.ids; false where there is no database or no
+   libpci. Free it with libpci_close. */
 bool libpci_names(struct libpci **out);
 
 /* libpci_name writes the vendor's and the device's name as lspci prints them together into text;

@@ -51,7 +51,7 @@ bool judge_close(struct judge *take_judge, char *why);
 /* Requests; -1 for a region where none was made. Each checks what can be checked at once. */
 int judge_alloc(struct judge *j, int gpu, enum rig_kind kind, uint64_t bytes);
 int judge_map_host(struct judge *j, int gpu, int under, uint64_t offset, uint64_t bytes);
-int judge_map_peer(struct judge *j, int gpu, int region);
+int judge_map_peer(struct judge *j, int gpu, int of);
 void judge_free(struct judge *j, int gpu, int region);
 void judge_bus(struct judge *j, int gpu, int region);
 void judge_release(struct judge *j, int gpu);

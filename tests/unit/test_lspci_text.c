@@ -728,9 +728,10 @@ static void what_holds_no_tree_is_refused_naming_the_command(void **state)
         "",
         "hello\n",
         "00:00.0 Host bridge: Intel Corporation One\n00:02.0 VGA compatible controller: Two\n",
-        "00:00.0 Host bridge [0600]: One [8086:2020] (rev 04)\n\tSubsystem: Two [1028:0b0b]\n"
-        "\tKernel driver in use: skx_uncore\n01:00.0 3D controller [0302]: Three [10de:20b0]\n"
-        "\tKernel modules: nvidia\n", /* lspci -nnk */
+        /* lspci -nnk */
+        ("00:00.0 Host bridge [0600]: One [8086:2020] (rev 04)\n\tSubsystem: Two [1028:0b0b]\n"
+         "\tKernel driver in use: skx_uncore\n01:00.0 3D controller [0302]: Three [10de:20b0]\n"
+         "\tKernel modules: nvidia\n"),
         "\t\tACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+\n",
         "0000:0d:01.0, 0000:0b:00.0, 0000:11:01.0\n",
         "00000000:01:00.0 Off\n",

@@ -356,7 +356,7 @@ static void random_requests_hold_to_the_model(void **state)
     for (uint64_t seed = 1; seed <= runs; seed++)
         try(seed, said);
     printf("# %llu operations; ended ok %u, no room %u, refused %u, misuse %u, cut short %u\n",
-           (unsigned long long)(runs * STEPS), said[RIG_OK], said[RIG_NO_ROOM], said[RIG_REFUSED],
+           (unsigned long long)runs * STEPS, said[RIG_OK], said[RIG_NO_ROOM], said[RIG_REFUSED],
            said[RIG_INVALID], said[RIG_FAILED]);
     /* A test of nothing is none. */
     for (int i = RIG_INVALID; i <= RIG_NO_ROOM; i++)

@@ -26,11 +26,7 @@ void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *old, size_t bytes);
 void __libc_free(void *memory);
-void *malloc(size_t bytes);
-void *calloc(size_t count, size_t bytes);
-void *realloc(void *old, size_t bytes);
-void free(void *memory);
-
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 static int fails(void)
 {
     if (countdown < 0 || countdown-- != 0)
@@ -65,6 +61,8 @@ void free(void *memory)
     live -= memory != NULL;
     __libc_free(memory);
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 static void *never_fails(size_t bytes)
 {
