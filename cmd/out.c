@@ -77,7 +77,7 @@ char *out_room(struct out *o, size_t bytes)
 
 void out_bytes(struct out *o, const char *data, size_t bytes)
 {
-    char *room = out_room(o, bytes);
+    char *room = bytes ? out_room(o, bytes) : NULL;
     if (!room)
         return;
     memcpy(room, data, bytes);
