@@ -189,6 +189,21 @@ static void acs_is_found_in_extended_space(void **state)
     absent(f->vf_count);
 }
 
+/* Intel's 100-series ports keep their real control word elsewhere: Linux's decision, as lspci,
+   reads the word at +6 all the same (8086:a110 to a11f; the quirk with a doubleword at +8 feeds
+   IOMMU groups alone). */
+static void the_control_word_is_the_one_that_linux_reads(void **state)
+{
+    struct machine *m = *state;
+    put32(m->at, 0x00, 0xa1108086);
+    put32(m->at, 0x100, 0x0001000d);
+    put16(m->at, 0x104, 0x000f);
+    put16(m->at, 0x106, 0x0000);
+    put32(m->at, 0x108, 0x0000001d);
+    struct rig_function *f = decode(m, 4096);
+    known(f->acs_control, 0);
+}
+
 static void whole_space_without_acs_makes_it_absent(void **state)
 {
     struct machine *m = *state;
@@ -402,6 +417,7 @@ int main(void)
         TEST(a_bridge_has_buses_and_windows),
         TEST(a_32_bit_io_window_has_an_upper_half),
         TEST(acs_is_found_in_extended_space),
+        TEST(the_control_word_is_the_one_that_linux_reads),
         TEST(whole_space_without_acs_makes_it_absent),
         TEST(sixty_four_bytes_leave_capabilities_unknown),
         TEST(sixty_four_bytes_without_a_list_are_conventional_pci),
