@@ -26,7 +26,7 @@ static enum rig_status fail_errno(struct rig_error *err, const char *path, int e
 {
     bool refused = error == EACCES || error == EPERM || error == EROFS || error == ENOENT ||
                    error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG || error == EISDIR;
-    return fail(err, refused ? RIG_REFUSED : RIG_FAILED, path, strerror(error));
+    return fail(err, refused ? RIG_REFUSED : RIG_FAILED, path, RIG_ERRNO(error));
 }
 
 /* A link could have been planted by somebody else; a device or a directory is no place for it. */

@@ -230,7 +230,7 @@ static int report_output_error(const struct request *request, int error)
 {
     struct rig_error err = {.status = RIG_FAILED};
     snprintf(err.what, sizeof err.what, "standard output");
-    snprintf(err.why, sizeof err.why, "%s", strerror(error));
+    snprintf(err.why, sizeof err.why, "%s", RIG_ERRNO(error));
     err.why[0] = (char)tolower((unsigned char)err.why[0]);
     cli_print_error(request, &err);
     return RIG_FAILED;

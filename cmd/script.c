@@ -44,7 +44,7 @@ static enum rig_status read_all(int fd, const char *name, char **out_text, size_
             continue;
         if (got < 0) {
             free(text);
-            return fail(err, RIG_FAILED, name, strerror(errno));
+            return fail(err, RIG_FAILED, name, RIG_ERRNO(errno));
         }
         if (got == 0)
             break;
@@ -62,7 +62,7 @@ enum rig_status script_read(const char *path, char **out_text, size_t *out_bytes
         return read_all(STDIN_FILENO, path, out_text, out_bytes, err);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return fail(err, RIG_REFUSED, path, strerror(errno));
+        return fail(err, RIG_REFUSED, path, RIG_ERRNO(errno));
     enum rig_status status = read_all(fd, path, out_text, out_bytes, err);
     close(fd);
     return status;

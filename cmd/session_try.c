@@ -74,7 +74,7 @@ void session_try(const struct request *request, struct reply *reply)
 {
     int ends[2];
     if (pipe(ends) != 0) {
-        reply_fail(reply, RIG_FAILED, NULL, NULL, "%s", strerror(errno));
+        reply_fail(reply, RIG_FAILED, NULL, NULL, "%s", RIG_ERRNO(errno));
         return;
     }
     pid_t child = fork();

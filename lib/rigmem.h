@@ -58,6 +58,17 @@ void rig_error_clear(struct rig_error *err);
    "bad-input", "unknown", "failed". Never NULL. */
 const char *rig_status_name(enum rig_status status);
 
+/* Room for the system's reason, with its NUL. */
+#define RIG_ERRNO_MAX 96
+
+/* rig_errno_text is text, holding the system's reason for an errno value as an error's `why` has
+   it: strerror's, its first letter lower case unless the next one is a capital, too. Any value and
+   any thread may ask. */
+const char *rig_errno_text(int error, char text[RIG_ERRNO_MAX]);
+
+/* The same in room of the block it stands in. */
+#define RIG_ERRNO(error) rig_errno_text((error), (char[RIG_ERRNO_MAX]){0})
+
 /* ---------- facts */
 
 /* How much is known of a fact. Unknown is never read as zero or as off. */

@@ -357,3 +357,14 @@ FORMS
     run bash -c '"$RIGMEM" version >&-'
     [ "$status" -eq 7 ]
 }
+
+@test "the system's reasons are told in lower case, too" {
+    run "$RIGMEM" -m /nowhere list
+    [ "$status" -eq 3 ]
+    [ "${lines[0]}" = "rigmem: list: /nowhere: no such file or directory" ]
+    run "$RIGMEM" -f /nowhere
+    [ "$status" -ne 0 ]
+    [[ $output == *": no such file or directory" ]]
+    "$RIGMEM" capture -m "$BATS_TEST_DIRNAME/machines/conventional.txt" -o /nowhere/x.json >out 2>err || true
+    grep -q 'no such file or directory' err
+}

@@ -1,6 +1,7 @@
 #define RIG_DEFINES_FAIL
 #include "base/base.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +30,15 @@ const char *rig_status_name(enum rig_status status)
         return "failed";
     }
     return "failed";
+}
+
+const char *rig_errno_text(int error, char text[RIG_ERRNO_MAX])
+{
+    char room[RIG_ERRNO_MAX];
+    snprintf(text, RIG_ERRNO_MAX, "%s", strerror_r(error, room, sizeof room));
+    if (!isupper((unsigned char)text[1]))
+        text[0] = (char)tolower((unsigned char)text[0]);
+    return text;
 }
 
 static bool takes(const struct rig_error *err)

@@ -59,7 +59,7 @@ int sparse_file(struct sparse *s)
 
 static enum rig_status broke(const struct sparse *s, struct rig_error *err)
 {
-    return rig_fail(err, RIG_FAILED, s->name, "%s", strerror(errno));
+    return rig_fail(err, RIG_FAILED, s->name, "%s", RIG_ERRNO(errno));
 }
 
 /* The chunk that holds `offset`, or NULL: untouched, or, with `make`, memory ran out. */

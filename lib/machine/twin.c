@@ -140,12 +140,12 @@ static enum rig_status open_directory(struct twin *w, const char *path, struct r
 {
     w->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (w->directory < 0)
-        return rig_fail(err, RIG_REFUSED, path, "%s", strerror(errno));
+        return rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(errno));
     if (faccessat(w->directory, ".", W_OK | X_OK, 0) != 0)
-        return rig_fail(err, RIG_REFUSED, path, "%s", strerror(errno));
+        return rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(errno));
     char *whole = realpath(path, NULL);
     if (!whole)
-        return rig_fail(err, RIG_REFUSED, path, "%s", strerror(errno));
+        return rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(errno));
     bool named = asprintf(&w->memory_path, "%s/%s", whole, TWIN_SYSTEM_FILE) >= 0;
     free(whole);
     if (!named) {
@@ -187,12 +187,12 @@ static enum rig_status empty_directory(struct twin *w, const char *path, struct 
     if (!dir) {
         if (again >= 0)
             close(again);
-        return w->directory < 0 ? RIG_OK : rig_fail(err, RIG_REFUSED, path, "%s", strerror(errno));
+        return w->directory < 0 ? RIG_OK : rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(errno));
     }
     enum rig_status status = RIG_OK;
     for (struct dirent *e = readdir(dir); e && status == RIG_OK; e = readdir(dir))
         if (is_memory_file(e->d_name) && unlinkat(w->directory, e->d_name, 0) != 0)
-            status = rig_fail(err, RIG_REFUSED, e->d_name, "%s", strerror(errno));
+            status = rig_fail(err, RIG_REFUSED, e->d_name, "%s", RIG_ERRNO(errno));
     closedir(dir);
     return status;
 }

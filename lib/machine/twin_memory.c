@@ -59,7 +59,7 @@ static int system_file(struct twin *w)
 
 static enum rig_status broke(struct rig_error *err)
 {
-    return rig_fail(err, RIG_FAILED, TWIN_SYSTEM_FILE, "%s", strerror(errno));
+    return rig_fail(err, RIG_FAILED, TWIN_SYSTEM_FILE, "%s", RIG_ERRNO(errno));
 }
 
 enum rig_status system_read(struct twin *w, uint64_t physical, void *out_data, size_t bytes,
@@ -148,7 +148,7 @@ void memory_window_end(struct twin *w, uint64_t start, uint64_t bytes)
 static enum rig_status refuse_map(struct rig_error *err)
 {
     int why = errno;
-    rig_fail(err, RIG_REFUSED, "system memory", "this process cannot map it: %s", strerror(why));
+    rig_fail(err, RIG_REFUSED, "system memory", "this process cannot map it: %s", RIG_ERRNO(why));
     if (why == ENOMEM)
         rig_hint(err, "raise vm.max_map_count, or the limit on address space (ulimit -v)");
     return RIG_REFUSED;
@@ -203,7 +203,7 @@ static enum rig_status occupy(uint64_t start, uint64_t bytes, struct rig_error *
     }
     rig_fail(err, RIG_REFUSED, NULL, "addresses 0x%llx+0x%llx of this process: %s",
              (unsigned long long)start, (unsigned long long)bytes,
-             why == EEXIST ? "some are in use" : strerror(why));
+             why == EEXIST ? "some are in use" : RIG_ERRNO(why));
     rig_hint(err, why == ENOMEM ? "raise the limit on address space (ulimit -v)"
                                 : "the space of addresses needs another place");
     return RIG_REFUSED;

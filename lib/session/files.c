@@ -31,7 +31,7 @@ static enum rig_status open_it(const char *path, int *out_fd, uint64_t *out_size
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return rig_fail(err, RIG_REFUSED, path, "cannot be read and written: %s", strerror(errno));
+        return rig_fail(err, RIG_REFUSED, path, "cannot be read and written: %s", RIG_ERRNO(errno));
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         close(fd);
@@ -101,7 +101,7 @@ enum rig_status file_map(struct rig_session *s, struct request *r, struct rig_er
         if (bytes > FILES_END - s->next_file)
             status = rig_fail(err, RIG_NO_ROOM, r->path, "no addresses are left to map it at");
         else if (!map_at(f, fd))
-            status = rig_fail(err, RIG_REFUSED, r->path, "cannot be mapped: %s", strerror(errno));
+            status = rig_fail(err, RIG_REFUSED, r->path, "cannot be mapped: %s", RIG_ERRNO(errno));
         if (status == RIG_OK) {
             f->there = true;
             s->files++;

@@ -26,7 +26,7 @@ static enum rig_status broke(const char *what, struct rig_error *err)
                    errno == ENOTDIR || errno == EISDIR || errno == ENAMETOOLONG ||
                    errno == ENOENT || errno == ENXIO;
     return rig_fail(err, refused ? RIG_REFUSED : RIG_FAILED, what, "%s",
-                    errno == ELOOP ? "is a symbolic link" : strerror(errno));
+                    errno == ELOOP ? "is a symbolic link" : RIG_ERRNO(errno));
 }
 
 /* ---- directories */
@@ -231,7 +231,7 @@ enum rig_status place_lock(struct place *p, struct rig_error *err)
         if (got != 0) {
             int why = errno;
             close(fd);
-            return rig_fail(err, RIG_REFUSED, name, "cannot be locked: %s", strerror(why));
+            return rig_fail(err, RIG_REFUSED, name, "cannot be locked: %s", RIG_ERRNO(why));
         }
         if (still_there(p, fd)) {
             p->lock = fd;
@@ -329,14 +329,14 @@ enum rig_status place_write(const struct place *p, const char *text, size_t byte
         return RIG_OK;
     why = written ? errno : why;
     unlinkat(p->directory, temporary, 0);
-    return rig_fail(err, RIG_FAILED, p->path, "it cannot be written: %s", strerror(why));
+    return rig_fail(err, RIG_FAILED, p->path, "it cannot be written: %s", RIG_ERRNO(why));
 }
 
 enum rig_status place_sync(const struct place *p, struct rig_error *err)
 {
     if (fsync(p->directory) == 0 || errno == EINVAL)
         return RIG_OK;
-    return rig_fail(err, RIG_FAILED, p->path, "its directory: %s", strerror(errno));
+    return rig_fail(err, RIG_FAILED, p->path, "its directory: %s", RIG_ERRNO(errno));
 }
 
 enum rig_status place_append(const struct place *p, const char *line, size_t bytes,
@@ -359,7 +359,7 @@ enum rig_status place_append(const struct place *p, const char *line, size_t byt
     *out_before = (uint64_t)st.st_size;
     if (put)
         return RIG_OK;
-    return rig_fail(err, RIG_FAILED, p->path, "its intent cannot be written: %s", strerror(why));
+    return rig_fail(err, RIG_FAILED, p->path, "its intent cannot be written: %s", RIG_ERRNO(why));
 }
 
 void place_cut(const struct place *p, uint64_t bytes)

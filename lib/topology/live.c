@@ -156,7 +156,7 @@ static enum rig_status open_root(const char *path, struct live *live, struct rig
 {
     live->fs.root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (live->fs.root < 0)
-        return rig_fail(err, RIG_REFUSED, path, "%s", strerror(errno));
+        return rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(errno));
     return RIG_OK;
 }
 

@@ -172,7 +172,7 @@ enum rig_status text_stream_more(struct text_stream *s, const char *keep, struct
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return rig_fail(err, RIG_FAILED, s->name, "reading failed: %s", strerror(errno));
+            return rig_fail(err, RIG_FAILED, s->name, "reading failed: %s", RIG_ERRNO(errno));
         s->at_end = n == 0;
         s->bytes += (size_t)n;
         s->taken += (size_t)n;
@@ -215,7 +215,7 @@ static enum rig_status load_stream(const char *name, int fd, size_t expected,
 
 static enum rig_status refuse_open(const char *path, int error, struct rig_error *err)
 {
-    rig_fail(err, RIG_REFUSED, path, "%s", strerror(error));
+    rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(error));
     if (error == ENOENT)
         rig_hint(err, "a source is 'live', 'live:ROOTDIR', '-', or a file or directory");
     return RIG_REFUSED;

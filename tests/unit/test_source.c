@@ -4,6 +4,7 @@
 
 #include "fixture_tree.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,8 +116,8 @@ static void what_cannot_be_read_is_refused_with_the_reason(void **state)
     struct fixture f;
     char path[256];
     fixture_make(&f);
-    expect_load("/nowhere/machine.json", RIG_REFUSED, "No such file");
-    expect_load("live:/nowhere", RIG_REFUSED, "No such file");
+    expect_load("/nowhere/machine.json", RIG_REFUSED, "no such file");
+    expect_load("live:/nowhere", RIG_REFUSED, "no such file");
     expect_load(f.root, RIG_BAD_INPUT, "holds no machine");
     snprintf(path, sizeof path, "%s/loop", f.root);
     fixture_link(&f, "loop", "loop");
@@ -251,9 +252,22 @@ static void a_directory_may_be_the_root_or_its_sys(void **state)
     fixture_remove(&f);
 }
 
+static void the_system_s_reasons_begin_in_lower_case_unless_with_an_abbreviation(void **state)
+{
+    (void)state;
+    assert_string_equal(RIG_ERRNO(ENOENT), "no such file or directory");
+    assert_string_equal(RIG_ERRNO(EIO), "input/output error");
+    /* glibc's text for a value that is none: Unknown error 12345 */
+    assert_string_equal(RIG_ERRNO(12345), "unknown error 12345");
+    /* .lib section in a.out corrupted; RFS specific error */
+    assert_string_equal(RIG_ERRNO(ELIBSCN), ".lib section in a.out corrupted");
+    assert_string_equal(RIG_ERRNO(EDOTDOT), "RFS specific error");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_system_s_reasons_begin_in_lower_case_unless_with_an_abbreviation),
         cmocka_unit_test(the_kind_of_a_text_is_found_by_its_content),
         cmocka_unit_test(what_holds_no_machine_is_refused_by_what_it_is),
         cmocka_unit_test(a_source_that_names_nothing_is_misuse),
