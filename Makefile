@@ -265,10 +265,11 @@ coverage:
 	@rm -rf $(RESULTS)/$@ && find build -name '*.gcda' -delete 2>/dev/null || :
 	+@$(MAKE) -k $(PARALLEL) VARIANT=coverage RESULTS=$(RESULTS)/$@ unit-suites bats-suites; \
 		tests/total $(RESULTS)/$@ $(addprefix coverage/,$(UNIT_SUITES) $(BATS_SUITES))
-	@gcovr --root . --object-directory build/coverage --filter lib/topology/ --filter lib/gpu/ \
+	@gcovr --root . --object-directory build/coverage --filter lib/gpu/ \
 		--branches --exclude-unreachable-branches --sort-uncovered
 	@gcovr --root . --object-directory build/coverage --filter lib/ --filter cmd/ \
 		--print-summary --output /dev/null
+	@tests/coverage build/coverage lib/topology/
 
 ifneq ($(wildcard tests/vm/run),)
 .PHONY: check-vm
@@ -367,7 +368,8 @@ help:
 #| make fuzz         each fuzz target for FUZZ_SECONDS (30)
 #| make soak         the tests SOAK (100) times as long where they can be made longer
 #| make bench        ratios against limits measured in the same run
-#| make coverage     branches and lines that the tests reach
+#| make coverage     branches and lines that the tests reach; fails where a branch of lib/topology is
+#|                   reached by none and tests/coverage.txt gives no reason
 #| make install      under DESTDIR and PREFIX (/usr/local); make uninstall takes it away
 #| make format       clang-format over all C files
 #| make clean        remove build/
