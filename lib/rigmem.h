@@ -662,7 +662,8 @@ enum rig_addressing {
 /* A taken function's life. */
 enum rig_life {
     RIG_LIFE_TAKEN,
-    RIG_LIFE_RELEASING, /* its release began; a request that is under way finishes first */
+    RIG_LIFE_RELEASING, /* its release is not finished: a request that is under way ends first, or
+                           what the function held did not all go back yet */
     RIG_LIFE_RELEASED,  /* it may still master the bus: it holds what it held */
     RIG_LIFE_KEPT, /* it masters the bus no more, and stays taken for those who reach its memory */
     RIG_LIFE_STOPPED, /* it was given back */

@@ -34,7 +34,8 @@ void mapping_unlist(struct mapping *p)
 
 bool mapping_free_if_idle(struct mapping *p)
 {
-    if (p->state != MAPPING_GONE || p->regions > 0 || p->kept || p->peers || p->member)
+    if (p->state != MAPPING_GONE || p->holds_addresses || p->lent_count > 0 || p->regions > 0 ||
+        p->kept || p->peers || p->member)
         return false;
     struct region *original = p->original;
     p->original = NULL;
@@ -284,10 +285,14 @@ enum rig_status mapping_fail(struct mapping *p, enum rig_status status, struct r
     return RIG_FAILED;
 }
 
-/* Whether what is due may go back now: not while a released function may still write it. */
+/* Whether what is due may go back now: not while a released function may still write it, nor beside
+   a give-back, which a reservation alone holds up for good. */
 static bool may_go_back(const struct rig_memory *m)
 {
-    return m->device && (gpu_memory_life(m) == RIG_LIFE_TAKEN || !device_masters(m->device));
+    if (!m->device)
+        return false;
+    return gpu_memory_life(m) == RIG_LIFE_TAKEN ||
+           (!device_masters(m->device) && device_reserved(m->device));
 }
 
 enum rig_status gpu_memory_sweep(struct rig_memory *m, struct rig_error *err)

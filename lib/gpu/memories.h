@@ -26,7 +26,8 @@ enum mapping_state {
     MAPPING_KEPT,   /* its regions ended and its entries are known to be gone: others' reach, a
                        reservation, or mastering keeps the memory */
     MAPPING_HELD, /* its regions ended, and the GPU may still reach it: held until the give-back */
-    MAPPING_GONE, /* the give-back gave back what it held; regions or peers still name it */
+    MAPPING_GONE, /* what it held is the give-back's: its addresses go when the memory at them did;
+                     regions or peers may name it longer */
 };
 
 /* A peer's mapping of an owner's memory, as the owner lists it. The peer's mapping owns it, until
@@ -217,7 +218,7 @@ enum rig_status gpu_memory_make_pool(struct rig_memory *m, struct rig_error *err
 
 /* gpu_memory_given_back is what the give-back of its function calls; gpu_memory_watch has it
  * called. */
-void gpu_memory_given_back(void *context);
+void gpu_memory_given_back(void *context, enum give_back_stage stage);
 enum rig_status gpu_memory_watch(struct rig_memory *m, struct rig_error *err);
 
 /* gpu_memory_enter and gpu_memory_leave count a call that is under way on m: nobody settles it. */

@@ -238,32 +238,48 @@ void gpu_memory_settle(struct rig_memory *m)
         settle(m, false);
 }
 
-/* The function gives back what it holds, system memory and pins, by itself; addresses and the pools
-   are this room's. Regions stay out, over mappings that are gone. */
-void gpu_memory_given_back(void *context)
+/* Nothing is reached by this GPU any more, and what the function layer holds goes by itself. */
+static void give_back_begins(struct rig_memory *m)
 {
-    struct rig_memory *m = context;
     settle(m, true);
     gpu_memory_lock(m);
     m->gone = true;
     m->due = NULL;
     pool_drop(m->pool);
     m->pool = NULL;
-    struct mapping *next;
-    for (struct mapping *p = m->mappings; p; p = next) {
-        next = p->next;
+    for (struct mapping *p = m->mappings; p; p = p->next) {
         p->state = MAPPING_GONE;
         p->due = false;
         p->view = NULL;
         if (p->hold)
             device_abandon(m->device, p->hold);
         p->hold = NULL;
+    }
+    gpu_memory_unlock(m);
+}
+
+/* Addresses go after the memory at them, which others could not put theirs at before. Regions stay
+   out, over mappings that are gone. */
+static void give_back_done(struct rig_memory *m)
+{
+    gpu_memory_lock(m);
+    struct mapping *next;
+    for (struct mapping *p = m->mappings; p; p = next) {
+        next = p->next;
         mapping_let_go_addresses(p);
         if (p->kept)
             region_drop(m, p->kept);
         mapping_free_if_idle(p);
     }
     gpu_memory_unlock(m);
+}
+
+void gpu_memory_given_back(void *context, enum give_back_stage stage)
+{
+    if (stage == GIVE_BACK_BEGINS)
+        give_back_begins(context);
+    else
+        give_back_done(context);
 }
 
 enum rig_status gpu_memory_watch(struct rig_memory *m, struct rig_error *err)

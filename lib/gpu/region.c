@@ -252,7 +252,9 @@ static void explain_kept(const struct mapping *p, struct rig_region_info *info)
     }
     if (p->stuck_peers > 0)
         add_reason(info, "", "a GPU that was released may have reached it");
-    if (p->state == MAPPING_HELD)
+    if (p->state == MAPPING_GONE)
+        add_reason(info, "", "its function's give-back was cut short");
+    else if (p->state == MAPPING_HELD)
         add_reason(info, "", "the GPU may still reach it, until its function is given back");
     else if (info->kept[0] == '\0')
         add_reason(info, "", "it goes back at the owner's next call");

@@ -15,6 +15,12 @@ static enum rig_status bad(struct rig_error *err, const char *what)
 
 /* ---- what a mapping holds */
 
+/* Whether addresses may be held by a memory that holds nothing else. */
+static bool is_giving_back(const struct rig_memory *m)
+{
+    return m->gone && m->device && !device_gave_back(m->device);
+}
+
 static enum rig_status retake(struct rig_memory *m, struct saved *s, struct rig_error *err)
 {
     struct mapping *p = s->mapping;
@@ -25,7 +31,7 @@ static enum rig_status retake(struct rig_memory *m, struct saved *s, struct rig_
         status = pool_restore(m->pool, p->ranges[i].address, p->ranges[i].bytes, err);
     for (size_t i = 0; status == RIG_OK && i < p->lent_count; i++) {
         struct rig_space *space = gpus_space_at(m->gpus, p->lent[i].address);
-        if (!space || m->gone)
+        if (!space || (m->gone && !is_giving_back(m)))
             return bad(err, "where borrowed memory is");
         status = space_restore(space, p->lent[i].address, p->lent[i].bytes, err);
     }
@@ -52,7 +58,7 @@ static bool is_sane(const struct rig_memory *m, const struct saved *s)
     if ((p->regions > 0 && !over) || (p->state == MAPPING_LIVE && p->regions == 0))
         return false;
     if (m->gone != (p->state == MAPPING_GONE) ||
-        (m->gone && (p->holds_addresses || s->has_hold || s->has_view)))
+        (m->gone && (s->has_hold || s->has_view || (p->holds_addresses && !is_giving_back(m)))))
         return false;
     if (p->due && p->state != MAPPING_KEPT)
         return false;
@@ -165,7 +171,7 @@ static enum rig_status restore_memory(struct restore *x, const json_t *j, struct
     status = gpus_restore_space(g, m->format, &m->space, err);
     if (status == RIG_OK && !m->gone)
         status = gpu_memory_make_pool(m, NULL) == RIG_OK ? RIG_OK : bad(err, "a memory's size");
-    if (status == RIG_OK && !m->gone)
+    if (status == RIG_OK && (!m->gone || is_giving_back(m)))
         status = gpu_memory_watch(m, err);
     if (status == RIG_OK && !m->settled)
         part_open(m->device, m->format, &m->part);

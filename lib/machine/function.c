@@ -114,7 +114,10 @@ uint32_t device_config_read(const struct rig_device *dev, unsigned offset, unsig
 
 void device_config_write(struct rig_device *dev, unsigned offset, unsigned width, uint32_t value)
 {
-    if (rig_device_life(dev) == RIG_LIFE_TAKEN || rig_device_life(dev) == RIG_LIFE_RELEASING)
+    functions_lock(dev->machine);
+    bool may = dev->life == RIG_LIFE_TAKEN || (dev->life == RIG_LIFE_RELEASING && dev->uses > 0);
+    functions_unlock(dev->machine);
+    if (may)
         dev->machine->ops->config_write(dev->machine, dev->function, offset, width, value);
 }
 
@@ -250,7 +253,7 @@ static enum rig_status finish_once(struct rig_device *dev, struct rig_error *err
     dev->off = off;
     bool used = dev->uses > 0;
     if (!used)
-        dev->life = off && is_kept(dev) ? RIG_LIFE_KEPT : RIG_LIFE_RELEASED;
+        dev->life = !off ? RIG_LIFE_RELEASED : is_kept(dev) ? RIG_LIFE_KEPT : RIG_LIFE_RELEASING;
     bool reserved = has_reservation(dev);
     functions_unlock(m);
     char name[RIG_BDF_MAX];
@@ -338,8 +341,11 @@ static enum rig_status refuse_second_take(struct rig_device *dev, struct rig_err
 {
     char name[RIG_BDF_MAX], who[160];
     switch (rig_device_life(dev)) {
-    case RIG_LIFE_TAKEN:
     case RIG_LIFE_RELEASING:
+        rig_fail(err, RIG_REFUSED, name_of(dev, name), "its release is not finished");
+        rig_hint(err, "a request is under way, or the give-back was cut short: take it again");
+        break;
+    case RIG_LIFE_TAKEN:
         rig_fail(err, RIG_REFUSED, name_of(dev, name), "this session has it");
         rig_hint(err, "release it first");
         break;

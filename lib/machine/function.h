@@ -12,8 +12,10 @@
      no proof of off; then the function stays `released` (it may still master), holds all it held,
      and the next release, finish_releases or take of it tries again. A machine that failed for good
      counts as off.
-   - The give-back runs once, when mastering is off and no use is out: give-back callbacks, then
-     views, pins and system memory that the function still holds, whoever has pointers to them.
+   - The give-back runs once, when mastering is off and no use is out: callbacks that it begins,
+     then views, pins and system memory that the function still holds, whoever has pointers to them,
+     then callbacks that all of it went. One that is cut short goes on where it was at the next
+     release, finish_releases or take; until then the function is `releasing`, or kept.
    - A function is kept taken while somebody keeps it (device_keep). Kept for a peer, the give-back
      runs and the claim alone stays. Kept for a reservation, the give-back gives back nothing, ever:
      each later device_free or device_unpin gives back that one thing, once mastering is off.
@@ -184,13 +186,19 @@ void device_abandon(struct rig_device *dev, struct device_hold *hold);
    the process before to go on with, or NULL. */
 struct device_hold *device_hold_by_id(struct rig_device *dev, uint64_t id);
 
-/* device_on_give_back has `callback(context)` called when the function's give-back begins, before
-   what it holds goes: mastering is off, and no lock of this layer is held. Callbacks run in the
-   order they were given, once. RIG_FAILED: memory. device_forget_give_back takes one back. */
-enum rig_status device_on_give_back(struct rig_device *dev, void (*callback)(void *context),
+/* Where a function's give-back is. */
+enum give_back_stage {
+    GIVE_BACK_BEGINS, /* before what the function holds goes */
+    GIVE_BACK_DONE,   /* all of it went; a give-back that is cut short comes here when it goes on */
+};
+typedef void give_back_callback(void *context, enum give_back_stage stage);
+
+/* device_on_give_back has `callback(context, stage)` called once at each stage of the function's
+   give-back, in that order: mastering is off, and no lock of this layer is held. Callbacks run in
+   the order they were given. RIG_FAILED: memory. device_forget_give_back takes one back. */
+enum rig_status device_on_give_back(struct rig_device *dev, give_back_callback *callback,
                                     void *context, struct rig_error *err);
-void device_forget_give_back(struct rig_device *dev, void (*callback)(void *context),
-                             void *context);
+void device_forget_give_back(struct rig_device *dev, give_back_callback *callback, void *context);
 
 /* Who keeps a function taken. */
 enum device_keep {

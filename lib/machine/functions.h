@@ -22,13 +22,15 @@ struct keeper {
 };
 
 struct give_back_call {
-    void (*callback)(void *context);
+    give_back_callback *callback;
     void *context;
+    bool begun; /* it was told that the give-back begins */
 };
 
 /* A taken function. Guarded by the machine's lock: life, off, busy, again, stopping, uses, keepers,
    and the lists. `off` is true only from a release on, and stays. gave_back implies off. Life is
-   stopped iff the claim was given back. One thread at a time finishes the release: it has set
+   stopped iff the claim was given back, and releasing, with no use out and `off`, while the
+   give-back is under way or was cut short. One thread at a time finishes the release: it has set
    `busy`; others that come meanwhile set `again`, and it goes round once more. */
 struct rig_device {
     struct rig_machine *machine;

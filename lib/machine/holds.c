@@ -223,13 +223,20 @@ enum rig_status device_pin(struct rig_device *dev, uint64_t start, uint64_t byte
     return RIG_OK;
 }
 
+/* Whether what is freed now goes with the give-back: mastering may be on, or the give-back is under
+   way or was cut short. The machine's lock is held. */
+static bool goes_later(const struct rig_device *dev)
+{
+    return dev->life == RIG_LIFE_RELEASED || (dev->life == RIG_LIFE_RELEASING && dev->uses == 0);
+}
+
 /* What a maker's free does: at once, when mastering is off, or nothing more. */
 static enum rig_status let_go(struct rig_device *dev, struct device_hold *hold,
                               struct rig_error *err)
 {
     functions_lock(dev->machine);
     bool held = hold->held;
-    bool later = dev->life == RIG_LIFE_RELEASED;
+    bool later = goes_later(dev);
     if (held && later)
         hold->let_go = true;
     functions_unlock(dev->machine);
@@ -388,7 +395,7 @@ enum rig_status device_unmap(struct rig_device *dev, struct rig_view *view, stru
 
 /* ---- callbacks */
 
-enum rig_status device_on_give_back(struct rig_device *dev, void (*callback)(void *context),
+enum rig_status device_on_give_back(struct rig_device *dev, give_back_callback *callback,
                                     void *context, struct rig_error *err)
 {
     struct give_back_call *grown = realloc(dev->call, (dev->calls + 1) * sizeof *grown);
@@ -399,7 +406,7 @@ enum rig_status device_on_give_back(struct rig_device *dev, void (*callback)(voi
     return RIG_OK;
 }
 
-void device_forget_give_back(struct rig_device *dev, void (*callback)(void *context), void *context)
+void device_forget_give_back(struct rig_device *dev, give_back_callback *callback, void *context)
 {
     for (size_t i = 0; i < dev->calls; i++) {
         if (dev->call[i].callback != callback || dev->call[i].context != context)
@@ -414,10 +421,12 @@ void device_forget_give_back(struct rig_device *dev, void (*callback)(void *cont
 
 enum rig_status device_give_back(struct rig_device *dev, struct rig_error *err)
 {
-    while (dev->calls > 0) {
-        struct give_back_call call = dev->call[0];
-        device_forget_give_back(dev, call.callback, call.context);
-        call.callback(call.context);
+    for (size_t i = 0; i < dev->calls; i++) {
+        struct give_back_call *call = &dev->call[i];
+        if (!call->begun) {
+            call->begun = true;
+            call->callback(call->context, GIVE_BACK_BEGINS);
+        }
     }
     for (struct device_view *view = dev->views; view; view = view->next) {
         enum rig_status status = view->dead ? RIG_OK : end_view(view, err);
@@ -429,18 +438,32 @@ enum rig_status device_give_back(struct rig_device *dev, struct rig_error *err)
         if (status != RIG_OK)
             return status;
     }
+    while (dev->calls > 0) {
+        struct give_back_call call = dev->call[0];
+        device_forget_give_back(dev, call.callback, call.context);
+        call.callback(call.context, GIVE_BACK_DONE);
+    }
     return RIG_OK;
+}
+
+/* A hold that its maker let go of, or NULL: it is nobody's but the give-back's. */
+static struct device_hold *find_let_go(struct rig_device *dev)
+{
+    functions_lock(dev->machine);
+    struct device_hold *hold = dev->holds;
+    while (hold && !hold->let_go)
+        hold = hold->next;
+    functions_unlock(dev->machine);
+    return hold;
 }
 
 enum rig_status device_give_back_let_go(struct rig_device *dev, struct rig_error *err)
 {
-    for (struct device_hold *hold = dev->holds, *next; hold; hold = next) {
-        next = hold->next;
-        enum rig_status status = hold->let_go ? give_hold_back(hold, err) : RIG_OK;
-        if (status != RIG_OK)
-            return status;
-    }
-    return RIG_OK;
+    enum rig_status status = RIG_OK;
+    struct device_hold *hold;
+    while (status == RIG_OK && (hold = find_let_go(dev)) != NULL)
+        status = give_hold_back(hold, err);
+    return status;
 }
 
 void device_drop(struct rig_device *dev)

@@ -353,6 +353,7 @@ void model_handed_out(struct model *m, uint64_t page)
             if (b->page[k] == page && (owns(m, p) || pins(m, p))) {
                 p->held = MODEL_NO;
                 p->state = MODEL_GONE;
+                p->lingers = m->life[p->life].life != RIG_LIFE_TAKEN;
             }
     }
 }
@@ -493,6 +494,7 @@ void model_stopped(struct model *m, int life)
         if (m->map[i].life == life) {
             m->map[i].held = MODEL_NO;
             m->map[i].state = MODEL_GONE;
+            m->map[i].lingers = false;
         }
 }
 
@@ -558,7 +560,7 @@ bool model_may_live(const struct model *m, int life, enum rig_life now, bool fin
     if (l->life == RIG_LIFE_KEPT && now == RIG_LIFE_KEPT)
         return model_kept(m, life) != MODEL_NO;
     /* Its give-back may be cut short, and go on at the next attempt. */
-    if (l->life == RIG_LIFE_KEPT && (now == RIG_LIFE_STOPPED || now == RIG_LIFE_RELEASED))
+    if (l->life == RIG_LIFE_KEPT && (now == RIG_LIFE_STOPPED || now == RIG_LIFE_RELEASING))
         return model_kept(m, life) != MODEL_MUST;
     /* A machine that failed masters nothing. A release that was cut short goes on by and by. */
     return (l->life == RIG_LIFE_RELEASED || l->life == RIG_LIFE_RELEASING) &&
@@ -600,7 +602,7 @@ struct model_span model_addresses(const struct model *m)
         for (int i = 0; i < m->maps; i++)
             if (m->map[i].block == block ||
                 (owns(m, &m->map[i]) && m->block[m->map[i].block].under == block))
-                held = most(held, m->map[i].held);
+                held = most(held, m->map[i].lingers ? MODEL_MAYBE : m->map[i].held);
         add(&s, held, 1);
     }
     return s;

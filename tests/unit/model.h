@@ -76,6 +76,7 @@ struct model_map {
     int life, block;
     enum model_state state;
     enum model_tri held;
+    bool lingers; /* its memory went with a give-back that was cut short, its addresses may not */
     int regions;
 };
 

@@ -106,6 +106,20 @@ static uint64_t draw(struct play *p, uint64_t below)
     return (p->seed >> 33) % below;
 }
 
+/* A piece of what the process sees of the region, if it is system memory; else a map_peer of it. */
+static enum rig_status borrow(struct session *s, struct play *p, struct rig_memory *m, uint64_t id,
+                              struct rig_region *out_region, struct rig_error *err)
+{
+    struct rig_region of = region_at(s, id);
+    struct rig_region_info info = rig_info(of);
+    struct rig_host host;
+    if (!rig_region_host(of, &host) || info.target != RIG_TARGET_SYSTEM)
+        return rig_memory_map_peer(m, of, out_region, err);
+    uint64_t skip = draw(p, host.bytes);
+    return rig_memory_map_host(m, (const unsigned char *)host.memory + skip,
+                               1 + draw(p, host.bytes - skip), out_region, err);
+}
+
 static void step(struct session *s, struct play *p)
 {
     struct rig_error err = {.status = RIG_OK};
@@ -118,6 +132,8 @@ static void step(struct session *s, struct play *p)
         uint64_t bytes = draw(p, 4) ? KIB(4) << draw(p, 6) : MIB(8);
         status =
             rig_memory_alloc(m, (enum rig_kind)draw(p, 3), bytes, draw(p, 2) == 0, &region, &err);
+    } else if (what < 4) {
+        status = borrow(s, p, m, pick, &region, &err);
     } else if (what < 5) {
         status = rig_memory_map_peer(m, region_at(s, pick), &region, &err);
     } else if (what < 6) {
@@ -264,6 +280,180 @@ static void requests_of_a_process_that_was_killed_leave_what_they_took(void **st
         }
 }
 
+/* ---- a give-back that was cut short, and borrowed memory */
+
+static void release(struct session *s, int gpu, enum rig_status wanted)
+{
+    assert_int_equal(rig_memory_release(memory_at(s, gpu), NULL), wanted);
+}
+
+static uint64_t alloc(struct session *s, int gpu, enum rig_kind kind, uint64_t bytes)
+{
+    struct rig_region region;
+    struct rig_error err = {.status = RIG_OK};
+    if (rig_memory_alloc(memory_at(s, gpu), kind, bytes, false, &region, &err) != RIG_OK)
+        fail_msg("%s: %s", err.what, err.why);
+    return region.id;
+}
+
+static uint64_t map_host(struct session *s, int gpu, rig_gpu_address at, uint64_t bytes)
+{
+    struct rig_region region;
+    struct rig_error err = {.status = RIG_OK};
+    if (rig_memory_map_host(memory_at(s, gpu), (void *)(uintptr_t)at, bytes, &region, &err) !=
+        RIG_OK)
+        fail_msg("%s: %s", err.what, err.why);
+    return region.id;
+}
+
+static rig_gpu_address address_of(struct session *s, uint64_t id)
+{
+    return rig_region_address(region_at(s, id));
+}
+
+static void free_id(struct session *s, uint64_t id)
+{
+    struct rig_region region = region_at(s, id);
+    assert_int_equal(rig_memory_free(region.memory, region, NULL), RIG_OK);
+}
+
+static struct twin_audit held(struct session *s)
+{
+    struct twin_audit audit;
+    twin_audit(s->machine, &audit);
+    return audit;
+}
+
+static void a_give_back_that_was_cut_short_goes_on_in_the_next_process(void **state)
+{
+    (void)state;
+    /* Two views, a pin, an allocation; then the claim alone is left. */
+    for (uint64_t cut = 1; cut <= 5; cut++) {
+        struct session s;
+        open_session(&s);
+        rig_gpu_address h = address_of(&s, alloc(&s, 0, RIG_KIND_HOST, KIB(8)));
+        map_host(&s, 0, h, KIB(8));
+        uint64_t bar = alloc(&s, 0, RIG_KIND_BAR, KIB(8));
+        twin_arm(s.machine, TWIN_FAULT_CUT, TWIN_STEP_ANY, cut);
+        release(&s, 0, RIG_FAILED);
+        uint64_t blocks = rig_held_blocks(s.gpus);
+        assert_int_equal(blocks, cut < 5 ? 3 : 0);
+        next_process(&s);
+        assert_int_equal(rig_held_blocks(s.gpus), blocks);
+        rig_gpu_address other = address_of(&s, alloc(&s, 1, RIG_KIND_HOST, KIB(8)));
+        assert_true((other == h) == (cut == 5));
+        free_id(&s, bar);
+        next_process(&s);
+        rig_gpus_finish_releases(s.gpus);
+        assert_int_equal(rig_held_blocks(s.gpus), 1);
+        assert_int_equal(held(&s).grants, 1);
+        assert_int_equal(held(&s).pins, 0);
+        next_process(&s);
+        assert_int_equal(rig_held_blocks(s.gpus), 1);
+        close_session(&s);
+    }
+}
+
+/* Memory that was borrowed keeps its place in the process, also when it was freed: nothing else
+   comes to lie there, in this process or the next, before the borrower frees it. */
+static void borrowed_addresses_are_held_from_process_to_process(void **state)
+{
+    (void)state;
+    for (int saves = 0; saves < 2; saves++) {
+        struct session s;
+        open_session(&s);
+        uint64_t one = alloc(&s, 0, RIG_KIND_HOST, KIB(8));
+        uint64_t two = alloc(&s, 0, RIG_KIND_HOST, KIB(8));
+        rig_gpu_address at = address_of(&s, one);
+        assert_true(address_of(&s, two) == at + KIB(8));
+        /* Parts of both: of each block all is held. */
+        uint64_t b = map_host(&s, 1, at + KIB(4) + 100, KIB(4) + 1);
+        *(unsigned char *)(uintptr_t)(at + KIB(8)) = 0x77;
+        assert_int_equal(rig_held_blocks(s.gpus), 3);
+        free_id(&s, one);
+        free_id(&s, two);
+        if (saves)
+            next_process(&s);
+        assert_int_equal(rig_held_blocks(s.gpus), 3);
+        assert_int_equal(held(&s).grants, 0);
+        for (int i = 0; i < 4; i++) {
+            rig_gpu_address other = address_of(&s, alloc(&s, i % 3, RIG_KIND_HOST, KIB(8)));
+            assert_true(other != at && other != at + KIB(8));
+        }
+        /* The borrower still reaches the bytes. */
+        uint8_t byte = 0;
+        assert_int_equal(rig_twin_gpu_read(s.machine, rig_gpu_names[1],
+                                           address_of(&s, b) + KIB(4) - 100, &byte, 1, NULL),
+                         RIG_OK);
+        assert_int_equal(byte, 0x77);
+        if (saves)
+            next_process(&s);
+        free_id(&s, b);
+        assert_true(address_of(&s, alloc(&s, 2, RIG_KIND_HOST, KIB(8))) == at);
+        assert_true(address_of(&s, alloc(&s, 2, RIG_KIND_HOST, KIB(8))) == at + KIB(8));
+        close_session(&s);
+    }
+}
+
+static void a_borrower_holds_addresses_of_its_own_memory_and_of_its_own_borrowing(void **state)
+{
+    (void)state;
+    struct session s;
+    open_session(&s);
+    uint64_t h = alloc(&s, 0, RIG_KIND_HOST, KIB(4));
+    rig_gpu_address at = address_of(&s, h);
+    uint64_t b = map_host(&s, 0, at, KIB(4)), c = map_host(&s, 0, at, 1);
+    next_process(&s);
+    free_id(&s, h);
+    free_id(&s, b);
+    next_process(&s);
+    assert_true(address_of(&s, alloc(&s, 0, RIG_KIND_HOST, KIB(4))) != at);
+    /* Its release gives the last one's back. */
+    release(&s, 0, RIG_OK);
+    next_process(&s);
+    assert_int_equal(rig_held_blocks(s.gpus), 0);
+    free_id(&s, c);
+    assert_true(address_of(&s, alloc(&s, 1, RIG_KIND_HOST, KIB(4))) == at);
+    close_session(&s);
+}
+
+static void addresses_with_nothing_at_them_cannot_be_borrowed(void **state)
+{
+    (void)state;
+    struct session s;
+    struct rig_region region;
+    open_session(&s);
+    uint64_t h = alloc(&s, 0, RIG_KIND_HOST, KIB(8)), g = alloc(&s, 0, RIG_KIND_GPU, KIB(8));
+    rig_gpu_address at = address_of(&s, h), gpu = address_of(&s, g);
+    const struct {
+        rig_gpu_address at;
+        uint64_t bytes;
+    } empty[] = {
+        {gpu, 1},                                /* addresses of GPU memory, which is not there */
+        {gpu, KIB(8)},      {at, KIB(8) + 1},    /* beyond the end of what is there */
+        {at - 1, 2},        {at + KIB(64), 1},   /* before it; where nothing ever was */
+        {at, gpu - at + 1}, {at, KIB(64) << 20}, /* across all of it */
+    };
+    uint64_t blocks = rig_held_blocks(s.gpus);
+    for (int process = 0; process < 2; process++) {
+        for (size_t i = 0; i < RIG_ARRAY_LENGTH(empty); i++) {
+            struct rig_error err = {.status = RIG_OK};
+            assert_int_equal(rig_memory_map_host(memory_at(&s, 1), (void *)(uintptr_t)empty[i].at,
+                                                 empty[i].bytes, &region, &err),
+                             RIG_REFUSED);
+            assert_non_null(strstr(err.why, "no pages at"));
+            assert_int_equal(rig_held_blocks(s.gpus), blocks);
+            assert_int_equal(held(&s).pins, 0);
+        }
+        next_process(&s);
+    }
+    free_id(&s, h);
+    assert_int_equal(rig_memory_map_host(memory_at(&s, 1), (void *)(uintptr_t)at, 1, &region, NULL),
+                     RIG_REFUSED);
+    assert_int_equal(rig_held_blocks(s.gpus), blocks - 1);
+    close_session(&s);
+}
+
 /* ---- hostile states */
 
 /* Every text and number of the state in turn is something else: bad input, or a state that can be
@@ -342,6 +532,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_restored_goes_on_with_the_same_addresses_and_ids),
         cmocka_unit_test(requests_of_a_process_that_was_killed_leave_what_they_took),
+        cmocka_unit_test(a_give_back_that_was_cut_short_goes_on_in_the_next_process),
+        cmocka_unit_test(borrowed_addresses_are_held_from_process_to_process),
+        cmocka_unit_test(a_borrower_holds_addresses_of_its_own_memory_and_of_its_own_borrowing),
+        cmocka_unit_test(addresses_with_nothing_at_them_cannot_be_borrowed),
         cmocka_unit_test(a_state_that_breaks_a_rule_is_bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
