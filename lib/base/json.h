@@ -33,4 +33,14 @@ json_t *json_ranges(const struct rig_bus_range *ranges, int count);
 bool json_get_ranges(const json_t *object, const char *key, int most,
                      struct rig_bus_range **out_ranges, int *out_count);
 
+/* json_text is the value as compact JSON, NUL-terminated, to be freed, its members in the order
+   they were set in; NULL when memory ran out. */
+char *json_text(const json_t *value, size_t *out_bytes);
+
+/* json_document is the JSON object that `bytes` bytes of text hold, as json_loadb reads it with
+   duplicate keys refused; NULL: *out_error says why. Members from `bulk` on, at the text's end, are
+   read quickly where they are lists of plain strings, or lists of such lists: documents hold most
+   of their bytes there. Elsewhere and otherwise they are read as any other. */
+json_t *json_document(const char *text, size_t bytes, const char *bulk, json_error_t *out_error);
+
 #endif

@@ -5,6 +5,7 @@
 #include "gpu/save.h"
 #include "machine/function.h"
 #include "machine/twin.h"
+#include "topology/capture_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #define FORMAT "rigmem-state"
 #define VERSION 1
 #define NAMES_MAX 1000000
+#define MAPPINGS "mappings"
 
 /* ---- writing */
 
@@ -46,6 +48,23 @@ static json_t *saved_files(const struct rig_session *s)
     return NULL;
 }
 
+/* The lists of the GPUs' mappings, taken out of `gpus`: most of a document's bytes, which stand at
+   its end for json_document. */
+static json_t *take_mappings(json_t *gpus)
+{
+    json_t *all = json_array(), *one;
+    size_t i;
+    json_array_foreach(json_object_get(gpus, "memories"), i, one)
+    {
+        if (json_array_append(all, json_object_get(one, "mappings")) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+        json_object_del(one, "mappings");
+    }
+    return all;
+}
+
 static enum rig_status document(struct rig_session *s, json_t **out, struct rig_error *err)
 {
     json_t *gpus = NULL, *machine = NULL;
@@ -56,11 +75,12 @@ static enum rig_status document(struct rig_session *s, json_t **out, struct rig_
         json_decref(gpus);
         return status;
     }
-    *out = json_pack("{ss si sI ss sO sI so so so so so}", "format", FORMAT, "version", VERSION,
+    json_t *mappings = take_mappings(gpus);
+    *out = json_pack("{ss si sI ss sO sI so so so so so so}", "format", FORMAT, "version", VERSION,
                      "generation", (json_int_t)s->generation + 1, "source", s->source, "capture",
                      s->capture, "last", (json_int_t)s->last, "names", saved_names(s), "files",
                      saved_files(s), "next_file", json_hex(s->next_file), "gpus", gpus, "machine",
-                     machine);
+                     machine, MAPPINGS, mappings);
     return *out ? RIG_OK : rig_fail_memory(err);
 }
 
@@ -70,11 +90,12 @@ enum rig_status document_text(struct rig_session *s, char **out_text, struct rig
     enum rig_status status = document(s, &all, err);
     if (status != RIG_OK)
         return status;
-    char *text = json_dumps(all, JSON_COMPACT);
+    size_t bytes;
+    char *text = json_text(all, &bytes);
     json_decref(all);
     if (!text)
         return rig_fail_memory(err);
-    if (strlen(text) > PLACE_MAX) {
+    if (bytes > PLACE_MAX) {
         free(text);
         return rig_fail(err, RIG_FAILED, s->place.path, "it would be larger than 64 MiB");
     }
@@ -174,12 +195,8 @@ static enum rig_status read_topology(struct rig_session *s, const json_t *all,
     if (!json_is_object(capture))
         return bad(s, "capture", err);
     s->capture = json_incref(capture);
-    char *text = json_dumps(capture, 0);
-    if (!text)
-        return rig_fail_memory(err);
     struct rig_error local = {.status = RIG_OK};
-    enum rig_status status = rig_topology_parse("capture", text, strlen(text), out, &local);
-    free(text);
+    enum rig_status status = read_capture_object("capture", capture, out, &local);
     if (status == RIG_FAILED)
         return rig_fail_memory(err);
     if (status != RIG_OK)
@@ -199,11 +216,31 @@ static enum rig_status pass_on(const struct rig_session *s, const struct rig_err
     return rig_fail(err, RIG_BAD_INPUT, s->place.path, "%s: %s", local->what, local->why);
 }
 
+/* Gives each memory its mappings back. */
+static enum rig_status give_mappings(const struct rig_session *s, const json_t *all,
+                                     struct rig_error *err)
+{
+    const json_t *memories = json_object_get(json_object_get(all, "gpus"), "memories");
+    const json_t *mappings = json_object_get(all, MAPPINGS);
+    size_t i;
+    json_t *one;
+    if (json_array_size(mappings) != json_array_size(memories))
+        return bad(s, MAPPINGS, err);
+    json_array_foreach(memories, i, one)
+    {
+        if (json_object_set(one, MAPPINGS, json_array_get(mappings, i)) != 0)
+            return json_is_object(one) ? rig_fail_memory(err) : bad(s, "a memory", err);
+    }
+    return RIG_OK;
+}
+
 static enum rig_status read_machine(struct rig_session *s, const json_t *all, const char *memory,
                                     struct rig_error *err)
 {
     struct rig_topology *t;
-    enum rig_status status = read_topology(s, all, &t, err);
+    enum rig_status status = give_mappings(s, all, err);
+    if (status == RIG_OK)
+        status = read_topology(s, all, &t, err);
     if (status != RIG_OK)
         return status;
     struct rig_error local = {.status = RIG_OK};
@@ -220,7 +257,7 @@ enum rig_status document_load(struct rig_session *s, const char *text, size_t by
                               const char *memory, struct rig_error *err)
 {
     json_error_t where;
-    json_t *all = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
+    json_t *all = json_document(text, bytes, MAPPINGS, &where);
     if (!all)
         return rig_fail_at(err, s->place.path, where.line > 0 ? (size_t)where.line : 1,
                            where.column > 0 ? (size_t)where.column : 1, "%s", where.text);

@@ -77,24 +77,35 @@ struct nearest {
     size_t distance;
 };
 
-static bool same_or_near(struct nearest *n, const char *key)
+static void compare(struct nearest *n, const char *key)
 {
     size_t d = edits(n->wrong, key);
     if (d < n->distance) {
         n->distance = d;
         n->best = key;
     }
-    return d == 0;
 }
 
-static bool known_key(struct nearest *n, const struct capture_field *fields,
+/* The known key that is nearest to a wrong one, or NULL. */
+static const char *nearest_key(const char *wrong, const struct capture_field *fields,
+                               const char *const *others)
+{
+    struct nearest n = {.wrong = wrong, .distance = strlen(wrong) / 3 + 2};
+    for (const struct capture_field *f = fields; f && f->key; f++)
+        compare(&n, f->key);
+    for (; others && *others; others++)
+        compare(&n, *others);
+    return n.best;
+}
+
+static bool known_key(const char *key, const struct capture_field *fields,
                       const char *const *others)
 {
     for (const struct capture_field *f = fields; f && f->key; f++)
-        if (same_or_near(n, f->key))
+        if (strcmp(f->key, key) == 0)
             return true;
     for (; others && *others; others++)
-        if (same_or_near(n, *others))
+        if (strcmp(*others, key) == 0)
             return true;
     return false;
 }
@@ -106,12 +117,12 @@ static bool check_keys(struct reader *r, json_t *object, const struct capture_fi
     json_t *value;
     json_object_foreach(object, key, value)
     {
-        struct nearest n = {.wrong = key, .distance = strlen(key) / 3 + 2};
-        if (known_key(&n, fields, others))
+        if (known_key(key, fields, others))
             continue;
+        const char *near = nearest_key(key, fields, others);
         broken(r, NULL, "unknown key \"%.60s\"", key);
-        if (n.best)
-            rig_hint(r->err, "did you mean \"%s\"?", n.best);
+        if (near)
+            rig_hint(r->err, "did you mean \"%s\"?", near);
         return false;
     }
     return true;
@@ -186,12 +197,14 @@ static bool from_speed(struct reader *r, const char *key, const char *text, uint
 static bool from_word(struct reader *r, const char *key, const struct capture_word *words,
                       const char *text, uint64_t *out)
 {
-    struct nearest n = {.wrong = text, .distance = strlen(text) / 3 + 2};
     for (const struct capture_word *w = words; w->word; w++)
-        if (same_or_near(&n, w->word)) {
+        if (strcmp(w->word, text) == 0) {
             *out = w->value;
             return true;
         }
+    struct nearest n = {.wrong = text, .distance = strlen(text) / 3 + 2};
+    for (const struct capture_word *w = words; w->word; w++)
+        compare(&n, w->word);
     char list[256] = "";
     size_t used = 0;
     for (const struct capture_word *w = words; w->word && used < sizeof list; w++)
@@ -211,7 +224,7 @@ static bool from_flags(struct reader *r, const char *key, const struct capture_w
         size_t bytes = strcspn(p, " ");
         char word[40];
         snprintf(word, sizeof word, "%.*s", (int)(bytes < 39 ? bytes : 39), p);
-        uint64_t flag;
+        uint64_t flag = 0;
         if (!from_word(r, key, words, word, &flag))
             return false;
         flags |= flag;
@@ -675,6 +688,15 @@ enum rig_status read_capture(const char *name, const char *data, size_t bytes,
     enum rig_status status = capture_scan(name, data, bytes, &root, err);
     if (status != RIG_OK)
         return status;
+    status = read_capture_object(name, root, out, err);
+    json_decref(root);
+    return status;
+}
+
+enum rig_status read_capture_object(const char *name, json_t *root, struct rig_topology **out,
+                                    struct rig_error *err)
+{
+    enum rig_status status = RIG_OK;
     struct rig_error own;
     rig_error_clear(&own);
     struct reader r = {.name = name, .t = topology_new(RIG_SOURCE_CAPTURE), .err = &own};
@@ -684,7 +706,6 @@ enum rig_status read_capture(const char *name, const char *data, size_t bytes,
         status = own.status;
     else
         status = topology_finish(r.t, name, &own);
-    json_decref(root);
     if (status != RIG_OK) {
         rig_topology_free(r.t);
         if (err && err->status == RIG_OK)

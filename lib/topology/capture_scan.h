@@ -22,4 +22,9 @@ enum rig_status capture_scan(const char *name, const char *data, size_t bytes, j
    instead. */
 void capture_refuse_foreign(const char *name, json_t *root, struct rig_error *err);
 
+/* read_capture_object is read_capture of a document that was parsed; the root stays the
+   caller's. */
+enum rig_status read_capture_object(const char *name, json_t *root, struct rig_topology **out,
+                                    struct rig_error *err);
+
 #endif

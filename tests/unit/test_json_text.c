@@ -1,0 +1,135 @@
+/* Documents as text: lists of plain strings are read and written as jansson reads and writes them.
+ */
+#include "base/json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What jansson reads, json_document reads; what it refuses is refused at the same place. */
+static void check_as_jansson(const char *text)
+{
+    json_error_t theirs, ours;
+    json_t *expected = json_loadb(text, strlen(text), JSON_REJECT_DUPLICATES, &theirs);
+    json_t *got = json_document(text, strlen(text), "bulk", &ours);
+    if (!expected) {
+        assert_null(got);
+        assert_int_equal(ours.line, theirs.line);
+        assert_int_equal(ours.column, theirs.column);
+        assert_string_equal(ours.text, theirs.text);
+        return;
+    }
+    assert_non_null(got);
+    assert_true(json_equal(expected, got));
+    json_decref(expected);
+    json_decref(got);
+}
+
+static void a_document_with_bulk_is_read_as_jansson_reads_it(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{}",
+        "{\"a\":1}",
+        "{\"a\":1,\"bulk\":[]}",
+        "{\"a\":1,\"bulk\":[\"x\",\"y z\"]}",
+        "{\"a\":1,\"bulk\":[[\"x\"],[],[\"y\",\"z\"]],\"more\":[\"w\"]}",
+        "{ \"a\" : 1 , \n\t\"bulk\" : [ [ \"x\" , \"y\" ] ] , \"more\" : [ ] } \r\n",
+        /* what is not plain lists of plain strings */
+        "{\"a\":1,\"bulk\":[[[\"x\"]]]}",
+        "{\"a\":1,\"bulk\":[\"x\\n\"]}",
+        "{\"a\":1,\"bulk\":[\"\xc3\xa9\"]}",
+        "{\"a\":1,\"bulk\":[1]}",
+        "{\"a\":1,\"bulk\":\"x\"}",
+        "{\"a\":1,\"bulk\":[\"x\"],\"more\":1}",
+        "{\"bulk\":[\"x\"]}",
+        /* the key elsewhere */
+        "{\"a\":{\"b\":1,\"bulk\":[\"x\"]}}",
+        "{\"a\":[1,\"bulk\"]}",
+        "{\"a\":\",\\\"bulk\\\":[\\\"x\\\"]\"}",
+        "{\"a\":\"x\\\\\",\"bulk\":[\"y\"]}",
+        /* what is no JSON, or has a key twice */
+        "",
+        "{",
+        "[",
+        "{\"a\":1,",
+        "{\"a\":1,\"bulk\"",
+        "{\"a\":1,\"bulk\":",
+        "{\"a\":1,\"bulk\":[",
+        "{\"a\":1,\"bulk\":[\"x\"",
+        "{\"a\":1,\"bulk\":[\"x]}",
+        "{\"a\":1,\"bulk\":[\"x\",]}",
+        "{\"a\":1,\"bulk\":[\"x\" \"y\"]}",
+        "{\"a\":1,\"bulk\":[\"x\"]",
+        "{\"a\":1,\"bulk\":[\"x\"]]",
+        "{\"a\":1,\"bulk\":[\"x\"],}",
+        "{\"a\":1,\"bulk\":[\"x\"]}x",
+        "{\"a\":1,\"bulk\":[\"x\ny\"]}",
+        "{\"a\":1 2,\"bulk\":[\"x\"]}",
+        "{\"a\":1,\"a\":2,\"bulk\":[\"x\"]}",
+        "{\"a\":1,\"bulk\":[\"x\"],\"bulk\":[\"y\"]}",
+        "{\"a\":1,\"bulk\":[\"x\"],\"a\":[\"y\"]}",
+        "{\"a\":1,\"bulk\":[\"\\u0000\"]}",
+        "{\"a\":1,\"bulk\":[\"\xff\"]}",
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(texts); i++)
+        check_as_jansson(texts[i]);
+}
+
+static void a_value_is_written_as_jansson_writes_it(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{}",
+        "[]",
+        "[[],{},[[\"\"]]]",
+        "{\"b\":1,\"a\":-9223372036854775808,\"c\":9223372036854775807}",
+        "{\"a\":[true,false,null,0.5,\"x y\"]}",
+        "[\"quote \\\" backslash \\\\ tab \\t bell \\u0007 del \x7f \xc3\xa9\"]",
+        "{\"k\\\"\xc3\xa9\":\"v\"}",
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(texts); i++) {
+        json_t *value = json_loads(texts[i], 0, NULL);
+        assert_non_null(value);
+        char *expected = json_dumps(value, JSON_COMPACT);
+        size_t bytes;
+        char *got = json_text(value, &bytes);
+        assert_string_equal(got, expected);
+        assert_int_equal(bytes, strlen(expected));
+        free(expected);
+        free(got);
+        json_decref(value);
+    }
+}
+
+/* Every text that lacks its end is refused, wherever it ends. */
+static void a_document_that_is_cut_short_is_refused(void **state)
+{
+    (void)state;
+    static const char whole[] =
+        "{\"a\":{\"b\":[1,\"c\"]},\"bulk\":[[\"x y\"],[\"z\"]],\"more\":[\"w\"]}";
+    json_error_t error;
+    for (size_t bytes = 0; bytes < sizeof whole - 1; bytes++)
+        assert_null(json_document(whole, bytes, "bulk", &error));
+    json_t *all = json_document(whole, sizeof whole - 1, "bulk", &error);
+    assert_int_equal(json_array_size(json_object_get(all, "bulk")), 2);
+    assert_string_equal(
+        json_string_value(json_array_get(json_array_get(json_object_get(all, "bulk"), 0), 0)),
+        "x y");
+    json_decref(all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_document_with_bulk_is_read_as_jansson_reads_it),
+        cmocka_unit_test(a_value_is_written_as_jansson_writes_it),
+        cmocka_unit_test(a_document_that_is_cut_short_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
