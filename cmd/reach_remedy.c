@@ -190,7 +190,8 @@ void reach_targets_text(struct view *view, const struct reach_question *q)
             member_size(view, target, "bar_bytes");
             out_text(o, " of ");
             member_size(view, target, "memory");
-            if (json_is_integer(json_object_get(target, "resizable_to"))) {
+            json_int_t largest = json_integer_value(json_object_get(target, "resizable_to"));
+            if (largest > json_integer_value(json_object_get(target, "bar_bytes"))) {
                 out_text(o, "; it can be resized to ");
                 member_size(view, target, "resizable_to");
             }

@@ -99,3 +99,31 @@ json() {
     [[ $output != *$'\033'* ]]
     [[ $output != *$'\007'* ]]
 }
+
+@test "a kernel's command line whose list of ACS redirects has commas is warned of, from every source" {
+    words='a comma ends disable_acs_redir=: Linux takes 1 of its 2 functions; separate them by semicolons: pci=disable_acs_redir=0000:08:08.0;0000:82:00.0'
+    line='BOOT_IMAGE=/vmlinuz pci=disable_acs_redir=0000:08:08.0,0000:82:00.0 quiet'
+    python3 -c 'import json,sys
+c = json.load(open(sys.argv[1])); c["machine"]["command_line"] = sys.argv[2]
+json.dump(c, open("commas.json", "w"))' "$machines/server-8gpu.json" "$line"
+    mkdir -p root/sys/bus/pci/devices/0000:00:00.0 root/proc
+    printf '0x060000\n' >root/sys/bus/pci/devices/0000:00:00.0/class
+    printf '0x8086\n' >root/sys/bus/pci/devices/0000:00:00.0/vendor
+    printf '0x1237\n' >root/sys/bus/pci/devices/0000:00:00.0/device
+    printf '%s\n' "$line" >root/proc/cmdline
+    { cat "$machines/desktop-amd.txt"; printf '\n%s\n' "$line"; } >text.txt
+    for source in commas.json live:root text.txt; do
+        "$RIGMEM" -m "$source" list >/dev/null 2>err
+        [ "$(cat err)" = "rigmem: warning: the kernel's command line: $words" ]
+    done
+    "$RIGMEM" -m commas.json --json list | grep -qF "$words"
+}
+
+@test "a text without a tree is refused with what it tells all the same" {
+    printf 'ACS redirect is enabled on: 0000:02:01.0, 0000:02:02.0\nhost bridge 0000:00:00.0 (8086:4c43)\n' >told
+    run "$RIGMEM" -m told list
+    [ "$status" -eq 5 ]
+    [ "${lines[0]}" = "rigmem: list: told: it shows no PCI function: run \`sudo lspci -D -vvv -nn -xxxx\` on the machine, or \`rigmem capture\`" ]
+    [ "${lines[1]}" = "hint: ACS redirects at 2 functions in it, cleared by pci=disable_acs_redir=0000:02:01.0;0000:02:02.0; host bridge 8086:4c43 is not on Linux's list, so what is redirected to it goes no further" ]
+    [ "${#lines[@]}" -eq 2 ]
+}

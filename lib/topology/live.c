@@ -143,6 +143,8 @@ static enum rig_status read_root(struct live *live, const char *name, struct rig
     if (status == RIG_OK) {
         live_machine_facts(live->t, &live->fs, live->this_machine);
         live_complete(live);
+        if (!live->this_machine)
+            assume_cpu(live->t);
         status = topology_finish(live->t, name, err);
     }
     if (status == RIG_OK)

@@ -1,5 +1,7 @@
 #include "topology/lspci.h"
 
+#include "topology/rules.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +35,8 @@ struct reader {
     bool spaced; /* a blank line follows the block's header */
     bool flat;   /* the block's lines are not indented */
     bool within_tree;
-    bool loose_details; /* lines of functions stand without their header */
-    bool no_iommu;      /* the text tells that the machine's IOMMU is off */
+    bool no_iommu; /* the text tells that the machine's IOMMU is off */
+    struct lspci_clues clues;
     struct lspci_block block;
     struct lspci_hex hex;
 };
@@ -144,15 +146,17 @@ static enum rig_status hold(struct reader *r, enum pending_kind kind, const stru
     return RIG_OK;
 }
 
-/* The narrowest column at which mailers cut lines, less a little. */
+/* The narrowest column at which mailers cut lines, less a little, and one that none leaves lines
+   beyond which have a space before it. */
 #define WRAP_WIDTH 60u
+#define WRAP_NO_MORE 100u
 
 /* True iff a mailer that cuts long lines may have cut this one off the pending one: it stands no
    further in, and its first word would not have fitted there. */
 static bool continues(const struct reader *r, const struct lspci_line *line)
 {
     const struct pending *p = &r->pending;
-    if (p->kind == PENDING_NONE || line->indent > p->line.indent)
+    if (p->kind == PENDING_NONE || line->indent > p->line.indent || p->width > WRAP_NO_MORE)
         return false;
     size_t word = 0;
     while (word < line->length && line->text[word] != ' ' && line->text[word] != '\t')
@@ -244,11 +248,10 @@ static enum rig_status take_row(struct reader *r, const struct lspci_line *line,
 static enum rig_status take_other(struct reader *r, const struct lspci_line *line,
                                   struct rig_error *err)
 {
-    struct lspci_text t = lspci_text_of(line);
     r->within_tree = false;
     r->accepts = false;
     r->no_iommu |= is_text(line, "IOMMU: disabled"); /* as NVIDIA's gdscheck writes it */
-    r->loose_details |= lspci_skip(&t, "ACSCtl:") || lspci_skip(&t, "Capabilities: [");
+    lspci_clue_line(&r->clues, line);
     enum rig_status status = lspci_log_line(&r->log, line, err);
     if (status == RIG_OK)
         status = lspci_machine_line(r->functions.t, r->functions.name, line, err);
@@ -311,13 +314,21 @@ static enum rig_status read_lines(struct reader *r, struct rig_error *err)
 
 /* ---- the whole */
 
-static enum rig_status refuse_text(const struct reader *r, struct rig_error *err)
+static enum rig_status refuse_text(struct reader *r, struct rig_error *err)
 {
-    const char *what = r->functions.t->count ? "a plain list of functions shows no tree"
-                       : r->loose_details ? "lines of functions without the functions they are of"
-                                          : "it shows no PCI function";
-    return rig_fail_at(err, r->functions.name, 0, 0,
-                       "%s: run `" LSPCI_COMMAND "` on the machine, or `rigmem capture`", what);
+    const struct rig_topology *t = r->functions.t;
+    const char *what = r->clues.piece_of_tree ? "a piece of a tree without the root bus above it"
+                       : t->count             ? "a plain list of functions shows no tree"
+                       : r->clues.loose  ? "lines of functions without the functions they are of"
+                       : r->clues.matrix ? "a matrix of paths names no functions"
+                                         : "it shows no PCI function";
+    rig_fail_at(err, r->functions.name, 0, 0,
+                "%s: run `" LSPCI_COMMAND "` on the machine, or `rigmem capture`", what);
+    for (int i = 0; i < t->count; i++)
+        if (function_redirects(&t->node[i].f) == RIG_ANSWER_YES)
+            lspci_clue_redirecting(&r->clues, t->node[i].f.bdf);
+    lspci_clue_hint(&r->clues, err);
+    return RIG_BAD_INPUT;
 }
 
 static void settle_iommu(struct reader *r)
@@ -345,6 +356,8 @@ static enum rig_status finish(struct reader *r, struct rig_error *err)
     lspci_log_apply(&r->log, &r->functions.records, r->functions.t);
     lspci_settle(r->functions.t, &r->functions.records);
     settle_iommu(r);
+    if (r->clues.commas && !rig_text_has(r->functions.t->machine.command_line))
+        topology_warn(r->functions.t, "the text: %s", r->clues.comma_text);
     status = topology_finish(r->functions.t, r->functions.name, err);
     if (status == RIG_OK && lspci_doubt_places(r->functions.t))
         status = topology_finish(r->functions.t, r->functions.name, err);

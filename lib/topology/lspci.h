@@ -10,7 +10,7 @@
 #ifndef RIG_LSPCI_H
 #define RIG_LSPCI_H
 
-#include "topology/topology.h"
+#include "topology/acs_list.h"
 
 /* The command that gives everything a reader of text can use, for messages. */
 #define LSPCI_COMMAND "sudo lspci -D -vvv -nn -xxxx"
@@ -275,9 +275,39 @@ size_t lspci_tree_function(const struct lspci_tree *tree, int i, struct node *no
 enum rig_status lspci_machine_line(struct rig_topology *t, const char *name,
                                    const struct lspci_line *line, struct rig_error *err);
 
-/* lspci_assume_cpu takes the CPU from the names or ids of functions, where the text does not tell
-   it: a strong hint, and no proof. t's functions need not be in order. */
-void lspci_assume_cpu(struct rig_topology *t);
+/* ---- lspci_clue.c: what a text without a tree tells all the same */
+
+/* More functions than these are not kept. */
+#define LSPCI_CLUE_FUNCTIONS 12
+
+/* What stands in prose, logs and tables. None of it is a fact of a function: it goes into the hint
+   that a text without a tree is refused with. */
+struct lspci_clues {
+    struct rig_bdf redirecting[LSPCI_CLUE_FUNCTIONS]; /* ACS redirects there, says the text */
+    unsigned redirecting_count;
+    bool more; /* it says so of more functions than are kept */
+    bool pair; /* Linux's log says no of `client` and `provider` */
+    struct rig_bdf client, provider;
+    bool has_bridge; /* a host bridge's ids are told */
+    uint16_t bridge_vendor, bridge_device;
+    bool commas; /* a list of functions is separated by commas: comma_text */
+    char comma_text[ACS_LIST_TEXT];
+    bool matrix;           /* nvidia-smi's matrix of paths or of what the driver allows */
+    bool driver_matrix;    /* ... of the latter */
+    const char *host_path; /* the name in it of a path through a host bridge, or NULL */
+    unsigned amd_family;   /* of an AMD CPU that the text names, or 0 */
+    bool loose;            /* lines of functions stand without their header */
+    bool piece_of_tree;    /* branches of a tree stand without the root bus */
+};
+
+/* lspci_clue_line takes what a line that belongs to no function tells. */
+void lspci_clue_line(struct lspci_clues *c, const struct lspci_line *line);
+
+/* lspci_clue_redirecting adds a function of which the text tells that it redirects. */
+void lspci_clue_redirecting(struct lspci_clues *c, struct rig_bdf bdf);
+
+/* lspci_clue_hint makes what was found err's hint. */
+void lspci_clue_hint(const struct lspci_clues *c, struct rig_error *err);
 
 /* ---- lspci_log.c: BARs in the kernel's log */
 

@@ -178,7 +178,11 @@ bool lspci_is_header(const struct lspci_line *line, bool row_follows)
     if (!take_place(&t, &place))
         return false;
     lspci_skip_space(&t);
-    return row_follows || (t.left && t.at[0] != ':' && lspci_find(&t, ": "));
+    if (row_follows)
+        return true;
+    struct lspci_text word = t;
+    bool control = lspci_skip(&word, "ACSC"); /* a script's line of a place and its control word */
+    return t.left && t.at[0] != ':' && !control && lspci_find(&t, ": ");
 }
 
 /* ---- class */

@@ -241,5 +241,5 @@ void lspci_settle(struct rig_topology *t, const struct lspci_records *records)
         settle_kernel(f, r, &shown);
     }
     find_all_ids(t);
-    lspci_assume_cpu(t);
+    assume_cpu(t);
 }

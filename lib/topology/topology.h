@@ -173,6 +173,15 @@ void ids_index_close(struct ids_index *ids);
 bool ids_find_by_name(struct ids_index *ids, const char *name, uint16_t *out_vendor,
                       uint16_t *out_device, bool *out_shared);
 
+/* ---- the CPU by the functions that it brings along */
+
+/* assume_cpu takes the CPU from the names or ids of t's functions, which need not be in order,
+   where the source does not tell it: a strong hint, and no proof. */
+void assume_cpu(struct rig_topology *t);
+
+/* amd_family_named is the family of the AMD processor whose parts' names the text holds, or 0. */
+unsigned amd_family_named(const char *text, size_t bytes);
+
 /* ---- the id table of GPU memory sizes */
 
 /* gpu_memory_by_id is the memory in bytes of the GPU with these ids, or 0 when the table has none.

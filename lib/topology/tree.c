@@ -1,5 +1,6 @@
 #include "topology/topology.h"
 
+#include "topology/acs_list.h"
 #include "topology/derive.h"
 
 #include <stdlib.h>
@@ -381,5 +382,6 @@ enum rig_status topology_finish(struct rig_topology *t, const char *name, struct
     if (status != RIG_OK)
         return status;
     find_host_bridges(t);
+    acs_list_check(t);
     return derive_facts(t, err);
 }

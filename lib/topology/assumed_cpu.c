@@ -1,4 +1,4 @@
-#include "topology/lspci.h"
+#include "topology/topology.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +74,14 @@ static bool among(const uint16_t *list, size_t n, struct rig_fact vendor)
     return false;
 }
 
+unsigned amd_family_named(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(amd_words); i++)
+        if (memmem(text, bytes, amd_words[i].word, strlen(amd_words[i].word)))
+            return amd_words[i].family;
+    return 0;
+}
+
 static unsigned amd_family(const struct rig_function *f)
 {
     if (!fact_is(f->vendor, AMD))
@@ -81,10 +89,7 @@ static unsigned amd_family(const struct rig_function *f)
     for (size_t i = 0; rig_fact_has(f->device) && i < RIG_ARRAY_LENGTH(amd_parts); i++)
         if (f->device.value == amd_parts[i].device)
             return amd_parts[i].family;
-    for (size_t i = 0; f->name && i < RIG_ARRAY_LENGTH(amd_words); i++)
-        if (strstr(f->name, amd_words[i].word))
-            return amd_words[i].family;
-    return 0;
+    return f->name ? amd_family_named(f->name, strlen(f->name)) : 0;
 }
 
 /* True for what sits where a processor's own functions sit. */
@@ -151,7 +156,7 @@ static void assume(struct rig_topology *t, const char *vendor, struct rig_fact f
         t->machine.cpu_family = family;
 }
 
-void lspci_assume_cpu(struct rig_topology *t)
+void assume_cpu(struct rig_topology *t)
 {
     struct hints h = {.amd = -1, .intel = -1, .other = -1};
     if (t->machine.cpu_vendor.know != RIG_FACT_UNKNOWN)
