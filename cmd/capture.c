@@ -25,7 +25,7 @@ static void capture_result(const struct request *request, struct reply *reply, c
 void capture_run(const struct request *request, struct reply *reply)
 {
     struct rig_topology *t;
-    if (!machine_load(request, reply, source_name(request), true, &t))
+    if (!machine_load(request, reply, source_name(request), &t))
         return;
     char *text = NULL;
     size_t bytes = 0;

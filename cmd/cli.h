@@ -317,11 +317,14 @@ void cli_redirect(struct request *request);
 /* ---- the machine that a command is about */
 
 /* machine_load makes *out_topology the machine of -m with the facts given by options, and notes its
-   warnings in the reply. On failure reply holds the error. With `assume` false the --assume options
-   are left for machine_assume. */
+   warnings in the reply. On failure reply holds the error. */
 bool machine_load(const struct request *request, struct reply *reply, const char *source,
-                  bool assume, struct rig_topology **out_topology);
-bool machine_assume(const struct request *request, struct reply *reply, struct rig_topology *t);
+                  struct rig_topology **out_topology);
+
+/* machine_load_both makes besides *out_before the machine without what is tried: without the facts
+   of --assume, or, where there are none, without all that options give. */
+bool machine_load_both(const struct request *request, struct reply *reply, const char *source,
+                       struct rig_topology **out_before, struct rig_topology **out_topology);
 
 /* machine_rules is the rule set of --rules, else the machine's. *out_from says why that one. NULL:
    reply holds the error. */

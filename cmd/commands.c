@@ -112,7 +112,7 @@ static const struct option_row reach_rows[] = {
     {.id = OPT_WHY, .name = "why", .help = "every gate of each pair, open or closed"},
     {.id = OPT_DIFF,
      .name = "diff",
-     .help = "only the pairs that --assume changes, before and after"},
+     .help = "only the pairs that what is tried changes, before and after"},
     {.id = OPT_RULES,
      .name = "rules",
      .value = "VERSION",

@@ -160,9 +160,9 @@ static json_t *compare_functions(struct comparison *c, const struct rig_topology
 void diff_run(const struct request *request, struct reply *reply)
 {
     struct rig_topology *a, *b;
-    if (!machine_load(request, reply, request->argument[0], true, &a))
+    if (!machine_load(request, reply, request->argument[0], &a))
         return;
-    if (!machine_load(request, reply, request->argument[1], true, &b)) {
+    if (!machine_load(request, reply, request->argument[1], &b)) {
         rig_topology_free(a);
         return;
     }

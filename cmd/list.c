@@ -53,8 +53,10 @@ static bool passes(const struct filter *filter, const struct rig_topology *t, in
 void list_run(const struct request *request, struct reply *reply)
 {
     struct rig_topology *t;
-    if (!machine_load(request, reply, source_name(request), true, &t))
+    if (!machine_load(request, reply, source_name(request), &t))
         return;
+    if (!request->settings.quiet)
+        rig_topology_name_functions(t);
     struct filter filter = {request->arguments > 0 ? request->argument[0] : NULL, -1};
     if (filter.text)
         filter.only = rig_topology_find(t, filter.text);

@@ -201,21 +201,20 @@ static enum rig_status give(struct reply *reply, const struct given *given, stru
     }
 }
 
-bool machine_assume(const struct request *request, struct reply *reply, struct rig_topology *t)
-{
-    for (int i = 0; i < request->givens; i++)
-        if (request->given[i].id == OPT_ASSUME && assume(reply, &request->given[i], t) != RIG_OK)
-            return false;
-    return true;
-}
-
-static bool give_facts(const struct request *request, struct reply *reply, bool with_assumed,
+/* Gives the facts of options: those of --assume, or all others. */
+static bool give_facts(const struct request *request, struct reply *reply, bool assumed,
                        struct rig_topology *t)
 {
-    for (int i = 0; i < request->givens; i++)
-        if (give(reply, &request->given[i], t) != RIG_OK)
+    for (int i = 0; i < request->givens; i++) {
+        const struct given *given = &request->given[i];
+        enum rig_status status = given->id != OPT_ASSUME
+                                     ? (assumed ? RIG_OK : give(reply, given, t))
+                                 : assumed ? assume(reply, given, t)
+                                           : RIG_OK;
+        if (status != RIG_OK)
             return false;
-    return !with_assumed || machine_assume(request, reply, t);
+    }
+    return true;
 }
 
 static void note_source(struct reply *reply, const struct rig_topology *t, const char *source)
@@ -233,8 +232,8 @@ static void note_source(struct reply *reply, const struct rig_topology *t, const
     add(reply, reply->notes, text_json(text));
 }
 
-bool machine_load(const struct request *request, struct reply *reply, const char *source,
-                  bool with_assumed, struct rig_topology **out_topology)
+static bool load(const struct request *request, struct reply *reply, const char *source,
+                 struct rig_topology **out_topology)
 {
     struct rig_topology *t = NULL;
     bool of_session =
@@ -244,7 +243,17 @@ bool machine_load(const struct request *request, struct reply *reply, const char
         return false;
     for (int i = 0; i < rig_topology_warnings(t); i++)
         add(reply, reply->warnings, text_json(rig_topology_warning(t, i)));
-    if (!give_facts(request, reply, with_assumed, t)) {
+    *out_topology = t;
+    return true;
+}
+
+bool machine_load(const struct request *request, struct reply *reply, const char *source,
+                  struct rig_topology **out_topology)
+{
+    struct rig_topology *t;
+    if (!load(request, reply, source, &t))
+        return false;
+    if (!give_facts(request, reply, false, t) || !give_facts(request, reply, true, t)) {
         rig_topology_free(t);
         return false;
     }
@@ -253,12 +262,53 @@ bool machine_load(const struct request *request, struct reply *reply, const char
     return true;
 }
 
+bool machine_load_both(const struct request *request, struct reply *reply, const char *source,
+                       struct rig_topology **out_before, struct rig_topology **out_topology)
+{
+    struct rig_topology *t, *before = NULL;
+    if (!load(request, reply, source, &t))
+        return false;
+    bool assumed = request_has(request, OPT_ASSUME);
+    bool done = (assumed || rig_topology_copy(t, &before, &reply->err) == RIG_OK) &&
+                give_facts(request, reply, false, t) &&
+                (!assumed || rig_topology_copy(t, &before, &reply->err) == RIG_OK) &&
+                give_facts(request, reply, true, t);
+    if (!done) {
+        rig_topology_free(before);
+        rig_topology_free(t);
+        return false;
+    }
+    note_source(reply, t, source);
+    *out_before = before;
+    *out_topology = t;
+    return true;
+}
+
+/* The oldest rules decide for kernels before them, which is not their own answer: Linux's p2pdma
+   came with 4.20 and asked for a common bridge until 5.2 (drivers/pci/p2pdma.c). */
+static void warn_of_age(struct reply *reply, const struct rig_topology *t,
+                        const struct rig_rules *rules)
+{
+    struct rig_text kernel = rig_topology_machine(t)->kernel;
+    if (rules != rig_rules_at(0) || !rig_text_has(kernel) || rig_rules_for(kernel.value))
+        return;
+    char text[256];
+    snprintf(text, sizeof text,
+             "Linux %.80s is older than the oldest rules, those of %s, which answer for it: Linux "
+             "has p2pdma since 4.20, and until 5.2 only below a common bridge without redirects",
+             kernel.value, rig_rules_name(rules));
+    add(reply, reply->warnings, text_json(text));
+}
+
 const struct rig_rules *machine_rules(const struct request *request, struct reply *reply,
                                       const struct rig_topology *t, const char **out_from)
 {
     const char *version = request_value(request, OPT_RULES);
-    if (!version)
-        return rig_rules_default(t, out_from);
+    if (!version) {
+        const struct rig_rules *own = rig_rules_default(t, out_from);
+        warn_of_age(reply, t, own);
+        return own;
+    }
     const struct rig_rules *rules = rig_rules_for(version);
     *out_from = "given by --rules";
     if (!rules)

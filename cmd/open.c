@@ -39,7 +39,7 @@ static bool start(struct opening *o)
         return false;
     }
     struct rig_topology *t;
-    if (!machine_load(o->request, o->reply, source, true, &t))
+    if (!machine_load(o->request, o->reply, source, &t))
         return false;
     char *whole = whole_source(source);
     if (!whole)

@@ -78,24 +78,32 @@ static bool select_pairs(const struct request *request, struct reply *reply,
            name_function(reply, q, request->argument[1], q->to, &q->to_count);
 }
 
-/* The machines before and after --assume, where the question is what it changes. */
+static bool gives_facts(const struct request *request)
+{
+    bool any = request_has(request, OPT_RULES);
+    for (int i = 0; i < request->givens; i++)
+        any |= request->given[i].option->fact;
+    return any;
+}
+
+/* The machines before and after what is tried, where the question is what it changes. */
 static bool load_both(const struct request *request, struct reply *reply, struct reach_question *q)
 {
+    const char *ignored, *source = source_name(request);
     bool diff = request_has(request, OPT_DIFF);
-    if (diff && !request_has(request, OPT_ASSUME)) {
-        reply_fail(reply, RIG_INVALID, "--diff", "give one or more --assume",
+    if (diff && !gives_facts(request)) {
+        reply_fail(reply, RIG_INVALID, "--diff",
+                   "give what is to be tried: --assume, --iommu, --cpu, --kernel or --rules",
                    "there is nothing to compare with");
         return false;
     }
-    if (!machine_load(request, reply, source_name(request), false, &q->t))
+    if (diff ? !machine_load_both(request, reply, source, &q->before, &q->t)
+             : !machine_load(request, reply, source, &q->t))
         return false;
-    if (diff && rig_topology_copy(q->t, &q->before, &reply->err) != RIG_OK)
-        return false;
-    if (!machine_assume(request, reply, q->t))
-        return false;
-    const char *ignored;
     q->rules = machine_rules(request, reply, q->t, &q->rules_from);
-    q->rules_before = diff ? machine_rules(request, reply, q->before, &ignored) : NULL;
+    q->rules_before = diff ? rig_rules_default(q->before, &ignored) : NULL;
+    if (diff && request_has(request, OPT_ASSUME))
+        q->rules_before = q->rules;
     return q->rules != NULL;
 }
 
@@ -255,6 +263,11 @@ static enum rig_status changes_text(struct view *view, struct reach_question *q,
     struct visit v = {.view = view, .q = q, .err = err, .each = each_change};
     enum rig_status status = visit_pairs(&v);
     out_format(view->out, "%ld of %ld pairs change\n", v.visited, v.pairs);
+    struct rig_fact then = rig_topology_machine(q->before)->p2pdma;
+    struct rig_fact now = rig_topology_machine(q->t)->p2pdma;
+    if (rig_fact_has(now) && (!rig_fact_has(then) || then.value != now.value))
+        out_text(view->out, now.value ? "the kernel has p2pdma: its own answers are its verdicts\n"
+                                      : "the kernel has no p2pdma: its own answer is no for all\n");
     return status;
 }
 
@@ -277,8 +290,10 @@ static enum rig_status reach_text(struct view *view, void *held, struct rig_erro
     struct reach_question *q = held;
     if (q->before)
         return changes_text(view, q, err);
-    if (q->pair)
+    if (q->pair) {
+        rig_topology_name_functions(q->t);
         return blocks_text(view, q, err);
+    }
     enum rig_status status = reach_matrix_text(view, q, err);
     if (status != RIG_OK || !q->why)
         return status;
@@ -293,6 +308,7 @@ static void run_picture(const struct request *request, struct reply *reply,
 {
     struct out graph;
     out_start(&graph, -1);
+    rig_topology_name_functions(q->t);
     if (reach_graph(&graph, q, &reply->err) == RIG_OK)
         picture_reply(request, reply, &graph);
     out_end(&graph);

@@ -4,8 +4,8 @@
 
 #include "handlers.h"
 
-/* What a `reach` is about, kept while it is printed. `before` is the machine without --assume and
-   is there iff the question is what --assume changes. from and to are function numbers. */
+/* What a `reach` is about, kept while it is printed. `before` is the machine without what is tried
+   and is there iff the question is what that changes. from and to are function numbers. */
 struct reach_question {
     struct rig_topology *t, *before;
     const struct rig_rules *rules, *rules_before;

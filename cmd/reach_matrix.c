@@ -252,12 +252,22 @@ static void print_legend(struct matrix *m)
     table_print(table, m->view->out, "  ");
 }
 
-static bool contains(const int *list, int count, int i)
+/* Looking names up takes longer than the whole of a large table: `list` has them then. */
+#define NAMED_MAX 48
+
+/* stands[i]: function i is a row or a column under its alias. Returns how many are. */
+static int mark_aliases(const struct reach_question *q, bool *stands)
 {
-    for (int k = 0; k < count; k++)
-        if (list[k] == i)
-            return true;
-    return false;
+    int count = 0;
+    for (int k = 0; k < q->from_count; k++)
+        stands[q->from[k]] = true;
+    for (int k = 0; k < q->to_count; k++)
+        stands[q->to[k]] = true;
+    for (int i = 0; i < rig_topology_count(q->t); i++) {
+        stands[i] = stands[i] && rig_topology_function(q->t, i)->alias;
+        count += stands[i];
+    }
+    return count;
 }
 
 /* Which function each alias of the table is; nothing where addresses stand in it anyway. */
@@ -265,21 +275,23 @@ static void print_names(struct matrix *m)
 {
     const struct reach_question *q = m->q;
     struct table *table = table_make(3, NULL, 0);
-    char text[RIG_BDF_MAX];
-    int lines = 0;
-    for (int i = 0; i < rig_topology_count(q->t); i++) {
-        const struct rig_function *function = rig_topology_function(q->t, i);
-        if (!function->alias ||
-            (!contains(q->from, q->from_count, i) && !contains(q->to, q->to_count, i)))
+    bool *stands = calloc((size_t)rig_topology_count(q->t) + 1, sizeof *stands);
+    int named = stands ? mark_aliases(q, stands) : 0;
+    if (named > 0)
+        out_text(m->view->out, "\n");
+    if (named > 0 && named <= NAMED_MAX)
+        rig_topology_name_functions(q->t);
+    for (int i = 0; stands && i < rig_topology_count(q->t); i++) {
+        if (!stands[i])
             continue;
+        const struct rig_function *function = rig_topology_function(q->t, i);
+        char text[RIG_BDF_MAX];
         table_cell(table, function->alias);
         table_cell(table, rig_bdf_format(function->bdf, text));
         table_cell(table, function->name ? function->name : "");
-        lines++;
     }
-    if (lines > 0)
-        out_text(m->view->out, "\n");
     table_print(table, m->view->out, "");
+    free(stands);
 }
 
 static void print_nothing(struct view *view, const struct reach_question *q)

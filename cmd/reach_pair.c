@@ -290,6 +290,24 @@ static void verdict_text(struct view *view, const struct reach_question *q, cons
     out_text(o, "\n");
 }
 
+/* The devices that the two are, where that is known. */
+static void devices_text(struct view *view, const struct reach_question *q, const json_t *pair)
+{
+    static const char *const end[] = {"from", "to"};
+    int last = -1;
+    for (size_t k = 0; k < 2; k++) {
+        int i = rig_topology_find(q->t, member_text(pair, end[k]));
+        const char *name = i >= 0 ? rig_topology_function(q->t, i)->name : NULL;
+        if (!name || i == last)
+            continue;
+        char text[RIG_BDF_MAX];
+        label(view, function_label(q->t, i, text));
+        out_escaped(view->out, name);
+        out_text(view->out, "\n");
+        last = i;
+    }
+}
+
 static void maps_text(struct view *view, const struct reach_question *q, const json_t *pair)
 {
     int to = rig_topology_find(q->t, member_text(pair, "to"));
@@ -408,6 +426,7 @@ void reach_pair_text(struct view *view, const struct reach_question *q, const js
     first_line(view, q, pair);
     closed_gate(view, pair);
     reach_remedy_text(view, json_object_get(pair, "remedy"), "  ");
+    devices_text(view, q, pair);
     maps_text(view, q, pair);
     verdict_text(view, q, p2pdma);
     path_text(view, pair);

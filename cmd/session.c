@@ -97,7 +97,7 @@ static bool check_machine(const struct request *request, struct reply *reply,
     if (!facts && (!source || same_source(source, rig_session_source(s))))
         return true;
     struct rig_topology *t;
-    if (!machine_load(request, reply, source ? source : rig_session_source(s), true, &t))
+    if (!machine_load(request, reply, source ? source : rig_session_source(s), &t))
         return false;
     char *mine = NULL;
     char *its = rig_session_capture(s);

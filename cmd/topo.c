@@ -79,8 +79,10 @@ void topo_run(const struct request *request, struct reply *reply)
 {
     struct rig_topology *t;
     const char *from;
-    if (!machine_load(request, reply, source_name(request), true, &t))
+    if (!machine_load(request, reply, source_name(request), &t))
         return;
+    if (!request->settings.quiet)
+        rig_topology_name_functions(t);
     const struct rig_rules *rules = machine_rules(request, reply, t, &from);
     if (request_has(request, OPT_DOT) || request_has(request, OPT_OUTPUT)) {
         struct out graph;

@@ -345,6 +345,12 @@ int rig_topology_find(const struct rig_topology *t, const char *name);
 /* rig_topology_find_bdf is the number of the function at bdf, or -1. */
 int rig_topology_find_bdf(const struct rig_topology *t, struct rig_bdf bdf);
 
+/* rig_topology_name_functions gives every function with known ids and no name the one that libpci's
+   database of ids (pci.ids) has for it, for people to read: decisions and captures stay as they
+   were. Without the database, or without libpci, functions stay without a name. Loading it takes
+   longer than reading a machine of a few hundred functions. */
+void rig_topology_name_functions(struct rig_topology *t);
+
 /* rig_topology_warnings is how many things the reader found odd and went on; rig_topology_warning
  * is the i-th, one line. */
 int rig_topology_warnings(const struct rig_topology *t);

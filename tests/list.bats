@@ -127,3 +127,25 @@ json.dump(c, open("commas.json", "w"))' "$machines/server-8gpu.json" "$line"
     [ "${lines[1]}" = "hint: ACS redirects at 2 functions in it, cleared by pci=disable_acs_redir=0000:02:01.0;0000:02:02.0; host bridge 8086:4c43 is not on Linux's list, so what is redirected to it goes no further" ]
     [ "${#lines[@]}" -eq 2 ]
 }
+
+@test "functions of a source without names are named from pci.ids, in text and in JSON" {
+    "$RIGMEM" -m "$machines/server-8gpu.json" list gpu0 >out
+    grep -q '  NVIDIA Corporation GV100GL \[Tesla V100 PCIe 16GB\]$' out
+    [ "$("$RIGMEM" -j -m "$machines/server-8gpu.json" list gpu0 | json 'd["result"]["functions"][0]["name"]')" = \
+        "NVIDIA Corporation GV100GL [Tesla V100 PCIe 16GB]" ]
+    # a filter finds what the list shows
+    [ "$("$RIGMEM" -m "$machines/server-8gpu.json" list 'tesla v100' | tail -n +2 | wc -l)" -eq 8 ]
+    for view in "topo" "reach" "reach gpu0" "reach gpu0 gpu1"; do
+        # shellcheck disable=SC2086
+        "$RIGMEM" -m "$machines/server-8gpu.json" $view >out
+        grep -q 'gpu0.*  NVIDIA Corporation GV100GL \[Tesla V100 PCIe 16GB\]$' out
+    done
+}
+
+@test "a name from pci.ids is none of the machine's facts: captures lack it" {
+    "$RIGMEM" -m "$machines/server-8gpu.json" capture -o a.json
+    [ "$(grep -c '"name"' a.json)" = 0 ]
+    "$RIGMEM" -m a.json list | grep -q 'Mellanox Technologies'
+    "$RIGMEM" -m a.json capture -o b.json
+    cmp a.json b.json
+}

@@ -331,6 +331,22 @@ ask() {
     [ "$(pair 'p["p2pdma"]["kernel"]')" = yes ]
 }
 
+@test "a kernel before the oldest rules is answered by them, with a warning" {
+    for version in 4.19.0-26-amd64 5.9 3.10.0-1160.el7; do
+        "$RIGMEM" -m "$xeon" --kernel "$version" reach >out 2>err
+        grep -q "^rigmem: warning: Linux $version is older than the oldest rules, those of 5.10, which answer for it: " err
+        grep -q '^rules of Linux 5.10 (the machine.s kernel is older than every rule set: the oldest)$' out
+        ask -m "$xeon" --kernel "$version" reach gpu0 gpu1
+        [ "$(json 'len([w for w in d["warnings"] if w.startswith("Linux " + "'"$version"'" + " is older")]), d["result"]["rules"]' <out)" = "(1, '5.10')" ]
+        "$RIGMEM" -m "$xeon" --kernel "$version" topo 2>&1 >out | grep -q 'older than the oldest rules'
+    done
+    # rules that were asked for by name are no substitute
+    "$RIGMEM" -m "$xeon" --kernel 4.19 reach --rules 5.10 >out 2>err
+    [ ! -s err ]
+    "$RIGMEM" -m "$xeon" --kernel 5.10 reach >out 2>err
+    [ ! -s err ]
+}
+
 @test "--diff prints only the pairs that --assume changes, before and after" {
     run "$RIGMEM" -m "$server" reach --diff --assume acs=08:08.0:0011
     [ "$status" -eq 0 ]
@@ -339,6 +355,26 @@ gpu3 (0000:0a:00.0) -> gpu2 (0000:09:00.0): no NOT_SUPPORTED (acs-redirect) => y
 nic1 (0000:0b:00.0) -> gpu2 (0000:09:00.0): no NOT_SUPPORTED (acs-redirect) => yes BUS_ADDR
 nvme1 (0000:0c:00.0) -> gpu2 (0000:09:00.0): no NOT_SUPPORTED (acs-redirect) => yes BUS_ADDR
 4 of 120 pairs change" ]
+}
+
+@test "--diff without --assume: what the other facts given change" {
+    changes() { "$RIGMEM" -m "$xeon" reach --diff "$@" >out; }
+    changes --kernel 5.15
+    grep -Fxq "gpu0 (0000:16:00.0) -> gpu1 (0000:98:00.0): yes THRU_HOST_BRIDGE => no NOT_SUPPORTED (bridge-unlisted)" out
+    changes --rules 5.15
+    [ "$(tail -1 out)" = "2 of 2 pairs change" ]
+    changes --iommu gpu1=translate
+    grep -Fxq "gpu1 (0000:98:00.0) -> gpu0 (0000:16:00.0): yes THRU_HOST_BRIDGE => no THRU_HOST_BRIDGE (iommu-translates)" out
+    changes --cpu AMD:25
+    [ "$(cat out)" = "0 of 2 pairs change" ]
+    changes --cpu AMD:25 --kernel 5.15
+    [ "$(cat out)" = "0 of 2 pairs change" ]
+    # with --assume the others are facts of both machines
+    changes --iommu all=translate --assume bar=gpu1:256MiB
+    [ "$(tail -1 out)" = "0 of 2 pairs change" ]
+    changes --assume p2pdma=off
+    [ "$(cat out)" = "0 of 2 pairs change
+the kernel has no p2pdma: its own answer is no for all" ]
 }
 
 @test "--diff in JSON: the changed pairs, each with what it was before" {

@@ -299,7 +299,7 @@ static json_t *function_of(struct writer *w, const struct node *n)
     const struct rig_function *f = &n->f;
     json_t *object = checked(w, json_object());
     put(w, object, "address", address_of(w, f->bdf));
-    if (f->name)
+    if (f->name && !n->name_found)
         put(w, object, "name", string_of(w, f->name));
     if (f->gpu_named)
         put(w, object, "gpu", json_true());

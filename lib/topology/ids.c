@@ -14,19 +14,23 @@
 /* Longer than any pair of names. */
 #define NAME_MAX_BYTES 512
 
-void ids_name_functions(struct rig_topology *t)
+void rig_topology_name_functions(struct rig_topology *t)
 {
     struct libpci *pci = NULL;
     for (int i = 0; i < t->count; i++) {
         struct rig_function *f = &t->node[i].f;
-        if (f->name || !rig_fact_has(f->vendor) || !rig_fact_has(f->device))
+        /* a virtual function's id reads ffff:ffff (PCIe 6.0, 9.3.4.1.1) */
+        if (f->name || !rig_fact_has(f->vendor) || !rig_fact_has(f->device) ||
+            fact_is(f->vendor, 0xffff))
             continue;
         if (!pci && !libpci_names(&pci))
             return;
         char text[NAME_MAX_BYTES];
         if (libpci_name(pci, (uint16_t)f->vendor.value, (uint16_t)f->device.value, text,
-                        sizeof text))
+                        sizeof text)) {
             f->name = topology_intern(t, text, sizeof text);
+            t->node[i].name_found = f->name != NULL;
+        }
     }
     libpci_close(pci);
 }

@@ -30,6 +30,7 @@ struct node {
     struct rig_bdf physical_bdf;
     bool iommu_derived;  /* f.iommu was worked out by topology_finish, which may do so again */
     bool memory_derived; /* the same for f.gpu_memory */
+    bool name_found;     /* f.name was looked up, and is no fact of the source */
 };
 
 struct rig_topology {
@@ -150,11 +151,7 @@ enum rig_status read_capture(const char *name, const char *data, size_t bytes,
  * libpci enumerates it). */
 enum rig_status read_live(const char *root, struct rig_topology **out, struct rig_error *err);
 
-/* ---- names and ids, by libpci's database of ids */
-
-/* ids_name_functions gives every function with known ids and no name its name. Failing to find the
- * database is no error. */
-void ids_name_functions(struct rig_topology *t);
+/* ---- ids by name, from libpci's database of ids */
 
 /* pci.ids by name: opened once for a run of look-ups, used by one thread. */
 struct ids_index;

@@ -2,9 +2,14 @@
    which no later database changes. */
 #include "topology/topology.h"
 
+#include <dlfcn.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -115,10 +120,64 @@ static void functions_without_a_name_get_theirs_and_others_keep_it(void **state)
     add(t, 1, 0x10de, 0x15f8)->f.name = "as the source has it";
     struct node *n;
     assert_int_equal(topology_add(t, (struct rig_bdf){0, 0, 2, 0}, &n, NULL), RIG_OK);
-    ids_name_functions(t);
+    add(t, 3, 0xffff, 0xffff); /* as a virtual function's reads */
+    rig_topology_name_functions(t);
     assert_string_equal(t->node[0].f.name, "NVIDIA Corporation GP100GL [Tesla P100 PCIe 12GB]");
     assert_string_equal(t->node[1].f.name, "as the source has it");
     assert_null(t->node[2].f.name);
+    assert_null(t->node[3].f.name);
+    rig_topology_free(t);
+}
+
+/* libpci stays loaded, so that its database alone is missing: an empty directory is the root. */
+static int name_without_a_database(struct rig_topology *t, const char *root)
+{
+    if (!dlopen("libpci.so.3", RTLD_NOW) || unshare(CLONE_NEWUSER) != 0 || chroot(root) != 0)
+        return 77;
+    rig_topology_name_functions(t);
+    return t->node[0].f.name || t->node[1].f.name == NULL;
+}
+
+static void without_a_database_functions_stay_without_a_name(void **state)
+{
+    (void)state;
+    char root[] = "/tmp/rigmem-empty-XXXXXX";
+    assert_non_null(mkdtemp(root));
+    struct rig_topology *t = topology_new(RIG_SOURCE_CAPTURE);
+    assert_non_null(t);
+    add(t, 0, 0x10de, 0x15f7);
+    add(t, 1, 0x10de, 0x15f8)->f.name = "as the source has it";
+    pid_t child = fork();
+    if (child == 0)
+        _exit(name_without_a_database(t, root));
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    rig_topology_free(t);
+    rmdir(root);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip(); /* namespaces of users are forbidden here */
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void a_name_that_was_looked_up_is_in_no_capture(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"format\":\"rigmem-machine\",\"version\":1,\"functions\":["
+                               "{\"address\":\"0000:03:00.0\",\"parent\":\"root\","
+                               "\"vendor\":\"0x10de\",\"device\":\"0x15f7\"}]}";
+    struct rig_topology *t;
+    char *before, *after;
+    size_t bytes;
+    assert_int_equal(rig_topology_parse("x", text, sizeof text - 1, &t, NULL), RIG_OK);
+    assert_int_equal(rig_topology_capture(t, false, &before, &bytes, NULL), RIG_OK);
+    rig_topology_name_functions(t);
+    assert_string_equal(rig_topology_function(t, 0)->name,
+                        "NVIDIA Corporation GP100GL [Tesla P100 PCIe 12GB]");
+    assert_int_equal(rig_topology_capture(t, false, &after, &bytes, NULL), RIG_OK);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
     rig_topology_free(t);
 }
 
@@ -130,6 +189,8 @@ int main(void)
         cmocka_unit_test(names_that_the_database_lacks_give_none),
         cmocka_unit_test(a_number_that_stands_for_a_name_is_that_id),
         cmocka_unit_test(functions_without_a_name_get_theirs_and_others_keep_it),
+        cmocka_unit_test(without_a_database_functions_stay_without_a_name),
+        cmocka_unit_test(a_name_that_was_looked_up_is_in_no_capture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,38 @@ static void two_gpus_reach_iff_every_gate_is_open(void **state)
           RIG_GATE_IOMMU_TRANSLATES);
 }
 
+/* The sentence about the IOMMU is of what decides: a type that was given replaces the group's. */
+static void the_iommu_s_gate_tells_the_type_that_was_given(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(CLIENT("0000", "0000", "", ""), "Intel:6");
+    struct node *n = &t->node[function_at(t, "03:00.0")];
+    n->f.iommu_group = fact_known(17);
+    n->f.iommu_type = topology_text(t, "DMA-FQ");
+    n->f.iommu = fact_known(RIG_IOMMU_TRANSLATE);
+    struct rig_reach r = answer(t, "03:00.0", "04:00.0");
+    const char *why = gate(&r, RIG_GATE_IOMMU_TRANSLATES)->why;
+    assert_non_null(strstr(why, "0000:03:00.0) is translated (group 17, DMA-FQ)"));
+    rig_reach_free(&r);
+    static const struct {
+        enum rig_iommu given;
+        const char *why;
+    } given[] = {
+        {RIG_IOMMU_IDENTITY, "0000:03:00.0) passes an identity mapping (group 17);"},
+        {RIG_IOMMU_NONE, "0000:03:00.0) is behind none;"},
+        {RIG_IOMMU_TRANSLATE, "0000:03:00.0) is translated (group 17, DMA-FQ);"},
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(given); i++) {
+        assert_int_equal(rig_topology_set_iommu(t, "03:00.0", given[i].given, NULL, NULL), RIG_OK);
+        r = answer(t, "03:00.0", "04:00.0");
+        why = gate(&r, RIG_GATE_IOMMU_TRANSLATES)->why;
+        if (!strstr(why, given[i].why))
+            fail_msg("%s", why);
+        rig_reach_free(&r);
+    }
+    rig_topology_free(t);
+}
+
 static void a_bar_without_an_address_is_not_reached(void **state)
 {
     (void)state;
@@ -435,6 +467,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_gpus_reach_iff_every_gate_is_open),
+        cmocka_unit_test(the_iommu_s_gate_tells_the_type_that_was_given),
         cmocka_unit_test(a_bar_without_an_address_is_not_reached),
         cmocka_unit_test(a_bar_of_unknown_size_is_bounded),
         cmocka_unit_test(a_bar_above_what_entries_hold_is_not_reached),
