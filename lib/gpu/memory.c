@@ -112,23 +112,11 @@ static enum rig_status table_write(void *gpu, uint64_t offset, const void *words
     return RIG_OK;
 }
 
-/* Writes that combine leave the processor's buffers in no order of their own. */
-static void drain_writes(void)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("sfence" ::: "memory");
-#elif defined(__aarch64__)
-    __asm__ volatile("dsb st" ::: "memory");
-#else
-    __sync_synchronize();
-#endif
-}
-
 static enum rig_status table_flush(void *gpu, bool *out_confirmed, struct rig_error *err)
 {
     const struct rig_memory *m = gpu;
     *out_confirmed = false;
-    drain_writes();
+    rig_fill_drain();
     enum rig_status status = part_flush(&m->part, out_confirmed, err);
     if (status == RIG_OK && device_failed(m->device)) {
         *out_confirmed = false;

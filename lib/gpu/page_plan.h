@@ -75,6 +75,19 @@ static inline void cursor_skip(struct page_cursor *c, uint64_t bytes)
         cursor_load(c);
 }
 
+/* plan_whole is how many leaves of node's level fill all of [address, last], where nothing is in
+   the table and the cursor's run goes that far: what most tables of a large mapping are. Else 0. */
+static inline unsigned plan_whole(const struct page_plan *p, const struct page_node *node,
+                                  uint64_t address, uint64_t last)
+{
+    const struct rig_level *l = &p->t->f->level[node->level];
+    uint64_t ends = address | (last + 1) | (p->cursor.address + p->base);
+    if (!l->leaf || (ends & ((UINT64_C(1) << l->shift) - 1)) != 0 ||
+        p->cursor.bytes <= last - address || (node->leaves | node->children) != 0 || node->keys)
+        return 0;
+    return (unsigned)((last - address + 1) >> l->shift);
+}
+
 /* plan_leaves is how many leaves of node's level the plan has at `address`, up to `last`, the
    table's end and the next child table: 0 where what comes is smaller or not aligned. */
 unsigned plan_leaves(const struct page_plan *p, const struct page_node *node, uint64_t address,

@@ -123,7 +123,7 @@ static void small_give(struct rig_page_table *t, struct page_node *node)
 static struct page_node *node_take(struct rig_page_table *t)
 {
     if (!t->spare) {
-        struct node_chunk *chunk = malloc(sizeof *chunk);
+        struct node_chunk *chunk = aligned_alloc(_Alignof(struct node_chunk), sizeof *chunk);
         if (!chunk)
             return NULL;
         chunk->next = t->chunk;

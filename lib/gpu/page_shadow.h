@@ -32,19 +32,21 @@ enum page_link {
     LINK_YES,
 };
 
+/* What most requests touch is in the first line of the cache. */
 struct page_node {
-    uint64_t offset; /* of the table in GPU memory */
+    _Alignas(64) uint64_t offset; /* of the table in GPU memory */
     uint64_t *keys;
     struct page_node **child; /* NULL, or one an entry, or two (halves) an entry; NULL where none */
-    struct small_page *small; /* the page a table smaller than a page lies in */
-    struct page_node *parent, *next;
-    struct page_run run[NODE_RUNS];
-    uint16_t slot; /* in the parent's child array */
+    struct page_node *parent;
     uint16_t leaves, children;
+    uint16_t slot; /* in the parent's child array */
     uint8_t level, runs;
     uint8_t link;  /* enum page_link */
     bool complete; /* the table's words in GPU memory are what the shadow says */
     bool kept;     /* it goes back with the page table alone */
+    struct page_run run[NODE_RUNS];
+    struct page_node *next;
+    struct small_page *small; /* the page a table smaller than a page lies in */
 };
 
 /* A page of tables that are smaller than a page; bit i of `used`: slot i is a table. Pages with a
@@ -127,6 +129,16 @@ static inline struct page_node *shadow_child(const struct rig_page_table *t,
                                              unsigned half)
 {
     return node->child ? node->child[i * t->halves[node->level] + half] : NULL;
+}
+
+/* shadow_ahead brings the table of an entry a few after entry i near: what a loop over the children
+   of a large node waits for else, since its stores push them out of the cache. */
+static inline void shadow_ahead(const struct rig_page_table *t, const struct page_node *node,
+                                unsigned i)
+{
+    unsigned slot = (i + 4) * t->halves[node->level] + t->halves[node->level] - 1;
+    if (i + 4 < 1u << t->f->level[node->level].index_bits)
+        __builtin_prefetch(node->child[slot], 1);
 }
 
 /* shadow_index is the index of the entry for `address` in a table of level `level`. */

@@ -200,11 +200,13 @@ static bool any_mapped(const struct rig_page_table *t, const struct page_node *n
             return true;
     }
     for (; node->child && i < end; i++, address = at) {
+        shadow_ahead(t, node, i);
         at = (address & ~(page - 1)) + page;
         uint64_t part = at - 1 < last ? at - 1 : last;
         for (unsigned half = 0; half < halves; half++) {
             const struct page_node *child = node->child[i * halves + half];
-            if (child && any_mapped(t, child, address, part, out_address))
+            if (child && (child->leaves | child->children) != 0 &&
+                any_mapped(t, child, address, part, out_address))
                 return true;
         }
     }
@@ -218,8 +220,10 @@ static enum rig_status take_child(struct page_plan *p, struct page_node *node, u
 {
     struct rig_page_table *t = p->t;
     *out_child = shadow_child(t, node, i, half);
-    if (*out_child)
+    if (*out_child) {
+        shadow_ahead(t, node, i);
         return RIG_OK;
+    }
     if (p->mode == PAGES_LOAD)
         return rig_fail(p->err, RIG_BAD_INPUT, t->f->name, "a mapping needs a %s that is not there",
                         t->f->level[t->below[node->level][half]].name);
@@ -279,9 +283,11 @@ static enum rig_status take_below(struct page_plan *p, struct page_node *node, u
     status = take_child(p, node, i, 0, &child);
     if (status != RIG_OK)
         return status;
-    if (p->t->halves[p->t->below[node->level][0]] != 0)
+    if (plan_whole(p, child, address, last) != 0)
+        cursor_skip(&p->cursor, last - address + 1);
+    else if (p->t->halves[child->level] != 0)
         return take_tables(p, child, address, last);
-    if (!p->smallest)
+    else if (!p->smallest)
         skip(p, last - address + 1);
     return RIG_OK;
 }

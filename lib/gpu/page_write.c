@@ -92,15 +92,14 @@ static void settle(struct page_plan *p, struct page_node *node, bool done)
             node->child[k]->link = (uint8_t)(done ? link : LINK_UNSURE);
 }
 
-/* Writes what is on its way. A table that is not complete is written whole. */
-static enum rig_status finish(struct page_plan *p, struct page_node *node)
+/* Words [low, high) of node's table go to its memory: zeros, or those that were made; of a table
+   that is not complete all do. */
+static enum rig_status send(struct page_plan *p, const struct page_node *node)
 {
     struct rig_page_table *t = p->t;
-    struct page_words *w = &p->words[node->level];
+    const struct page_words *w = &p->words[node->level];
     unsigned total = t->f->level[node->level].table_bytes / 8;
     unsigned low = w->low, high = w->high;
-    if (low == high)
-        return RIG_OK;
     const uint64_t *from = w->out;
     if (p->mode == PAGES_CLEAR) {
         from = zeros;
@@ -112,10 +111,19 @@ static enum rig_status finish(struct page_plan *p, struct page_node *node)
         low = 0;
         high = total;
     }
-    enum rig_status status = RIG_OK;
-    if (!w->placed)
-        status = t->ops->write(t->gpu, node->offset + (uint64_t)low * 8, from + low,
-                               (uint64_t)(high - low) * 8, p->err);
+    if (w->placed)
+        return RIG_OK;
+    return t->ops->write(t->gpu, node->offset + (uint64_t)low * 8, from + low,
+                         (uint64_t)(high - low) * 8, p->err);
+}
+
+/* Sends what is on its way. */
+static enum rig_status finish(struct page_plan *p, struct page_node *node)
+{
+    struct page_words *w = &p->words[node->level];
+    if (w->low == w->high)
+        return RIG_OK;
+    enum rig_status status = send(p, node);
     settle(p, node, status == RIG_OK);
     if (status == RIG_OK && p->mode == PAGES_MAP)
         node->complete = true;
@@ -257,6 +265,33 @@ static unsigned put_singles(struct page_plan *p, struct page_node *node, unsigne
     return i;
 }
 
+/* n entries from i on of a table in which nothing else is, of one run of memory, at the cursor:
+   what most tables of a large mapping are, so without the steps that others need. */
+static enum rig_status put_table(struct page_plan *p, struct page_node *node, unsigned i,
+                                 unsigned n, uint64_t address)
+{
+    const struct rig_level *l = &p->t->f->level[node->level];
+    unsigned wide = l->entry_bytes / 8;
+    uint64_t key = key_at(p, p->cursor.address);
+    enum rig_status status = RIG_OK;
+    if (p->mode == PAGES_MAP) {
+        struct page_words *w = &p->words[node->level];
+        begin(p, node);
+        fill(p, node, address, p->cursor.address + p->base, n, w->out + (size_t)i * wide);
+        w->low = i * wide;
+        w->high = (i + n) * wide;
+        status = send(p, node);
+        w->low = w->high = 0;
+        node->complete = node->complete || status == RIG_OK;
+    }
+    node->run[0] =
+        (struct page_run){status == RIG_OK ? key : key | KEY_UNCERTAIN, (uint16_t)i, (uint16_t)n};
+    node->runs = 1;
+    node->leaves = (uint16_t)n;
+    cursor_skip(&p->cursor, (uint64_t)n << l->shift);
+    return status;
+}
+
 #define MANY_PAGES 64
 
 /* n entries from i on of the lowest level, whatever runs of memory they are of. */
@@ -338,12 +373,28 @@ static enum rig_status missing(struct page_plan *p, unsigned level)
                     p->t->f->level[level].name);
 }
 
+static enum rig_status write_table(struct page_plan *p, struct page_node *node, uint64_t address,
+                                   uint64_t last)
+{
+    unsigned n = plan_whole(p, node, address, last);
+    if (n == 0)
+        return plan_write(p, node, address, last);
+    return put_table(p, node, shadow_index(p->t, node->level, address), n, address);
+}
+
 /* The two tables below a dual entry, a run of memory at a time. */
 static enum rig_status write_halves(struct page_plan *p, struct page_node *node, unsigned i,
                                     uint64_t address, uint64_t last)
 {
     struct page_node *child[2] = {shadow_child(p->t, node, i, 0), shadow_child(p->t, node, i, 1)};
     enum rig_status status = RIG_OK;
+    if (child[0] || child[1])
+        shadow_ahead(p->t, node, i);
+    if (p->smallest && child[1])
+        return write_table(p, child[1], address, last);
+    unsigned first, count = plan_half(p, node->level, address, last, &first);
+    if (child[first] && plan_whole(p, child[first], address, last) == count)
+        return write_table(p, child[first], address, last);
     for (unsigned half = 0; half < 2; half++)
         if (child[half])
             begin(p, child[half]);
@@ -371,16 +422,19 @@ static enum rig_status write_below(struct page_plan *p, struct page_node *node, 
     if (p->t->halves[node->level] == 2)
         return write_halves(p, node, i, address, last);
     struct page_node *child = shadow_child(p->t, node, i, 0);
-    return child ? plan_write(p, child, address, last) : missing(p, p->t->below[node->level][0]);
+    if (child)
+        shadow_ahead(p->t, node, i);
+    return child ? write_table(p, child, address, last) : missing(p, p->t->below[node->level][0]);
 }
 
-/* What points at the tables of entries [i, end), which are all written: streamed stores reach
-   memory before it. */
+/* What points at the tables of entries [i, end), which are all written and reach memory before it.
+ */
 static enum rig_status put_all_pointers(struct page_plan *p, struct page_node *node, unsigned i,
                                         unsigned end)
 {
     enum rig_status status = RIG_OK;
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    if (p->mode == PAGES_MAP)
+        rig_fill_drain();
     for (; status == RIG_OK && i < end; i++)
         status = put_pointers(p, node, i);
     return status;
@@ -438,14 +492,46 @@ static enum rig_status clear_pointer(struct page_plan *p, struct page_node *node
     return RIG_OK;
 }
 
+/* All that is in node's table goes, and it is one run. */
+static enum rig_status clear_table(struct page_plan *p, struct page_node *node)
+{
+    struct page_words *w = &p->words[node->level];
+    unsigned wide = p->t->f->level[node->level].entry_bytes / 8;
+    begin(p, node);
+    w->low = node->run[0].first * wide;
+    w->high = w->low + node->run[0].count * wide;
+    enum rig_status status = send(p, node);
+    w->low = w->high = 0;
+    if (status != RIG_OK) {
+        node->run[0].key |= KEY_UNCERTAIN;
+        return status;
+    }
+    node->runs = 0;
+    node->leaves = 0;
+    return RIG_OK;
+}
+
+/* Whether all that is in node's table is one run from `address` to `last`. */
+static bool is_one_run(const struct page_plan *p, const struct page_node *node, uint64_t address,
+                       uint64_t last)
+{
+    const struct page_run *run = &node->run[0];
+    return node->children == 0 && node->runs == 1 &&
+           run->first >= shadow_index(p->t, node->level, address) &&
+           run->first + run->count <= shadow_index(p->t, node->level, last) + 1u;
+}
+
 static enum rig_status clear_below(struct page_plan *p, struct page_node *node, unsigned i,
                                    uint64_t address, uint64_t last)
 {
+    shadow_ahead(p->t, node, i);
     for (unsigned half = 0; half < p->t->halves[node->level]; half++) {
         struct page_node *child = shadow_child(p->t, node, i, half);
         if (!child)
             continue;
-        enum rig_status status = plan_clear(p, child, address, last);
+        enum rig_status status = is_one_run(p, child, address, last)
+                                     ? clear_table(p, child)
+                                     : plan_clear(p, child, address, last);
         if (status == RIG_OK)
             status = clear_pointer(p, node, child);
         if (status != RIG_OK)

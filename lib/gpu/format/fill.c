@@ -46,9 +46,9 @@ __attribute__((target("avx512f"))) static void fill_512(const struct run *r)
     __m512i step = _mm512_sll_epi64(ones, by);
     __m512i v = _mm512_add_epi64(_mm512_and_si512(mask, _mm512_set1_epi64((long long)r->word)),
                                  _mm512_sll_epi64(_mm512_loadu_si512(past[r->pairs]), shift));
-    uint64_t k = 0;
-    for (; k + LANES <= r->words; k += LANES, v = _mm512_add_epi64(v, step))
-        _mm512_storeu_si512(r->out + k, v);
+    uint64_t k = 0, words = r->words, *out = r->out;
+    for (; k + LANES <= words; k += LANES, v = _mm512_add_epi64(v, step))
+        _mm512_storeu_si512(out + k, v);
     fill_rest(r, k);
 }
 

@@ -235,4 +235,17 @@ bool rig_encode(const struct rig_format *f, unsigned level, const struct rig_ent
 void rig_fill(const struct rig_format *f, unsigned level, uint64_t word, uint64_t count,
               uint64_t *out);
 
+/* rig_fill_drain makes all stores so far reach memory before any later one, in windows that combine
+   writes too: those leave the processor's buffers in no order of their own. */
+static inline void rig_fill_drain(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("sfence" ::: "memory");
+#elif defined(__aarch64__)
+    __asm__ volatile("dsb st" ::: "memory");
+#else
+    __sync_synchronize();
+#endif
+}
+
 #endif
