@@ -246,7 +246,7 @@ struct rig_function {
     struct rig_fact virtual_of;   /* absent: it is no virtual function; known: it is one (of
                                      `physical`); unknown: it may be one */
 
-    struct rig_fact primary, secondary, subordinate; /* a bridge's bus numbers */
+    struct rig_fact primary, secondary, subordinate; /* a bridge's bus numbers, 8 bits */
     struct rig_window io, memory, prefetchable;      /* a bridge's windows */
     struct rig_fact vf_count, vf_offset,
         vf_stride; /* SR-IOV: enabled virtual functions, first offset, stride; absent: no SR-IOV */

@@ -70,6 +70,13 @@ static void absent_extended(struct rig_function *f)
             f->bar[i].resizable = fact_absent();
 }
 
+static void resizable_unknown_where_absent(struct rig_function *f)
+{
+    for (int i = 0; i < RIG_BAR_COUNT; i++)
+        if (f->bar[i].resizable.know == RIG_FACT_ABSENT)
+            f->bar[i].resizable = fact_unknown(short_extended);
+}
+
 static void unknown_where_absent(struct rig_function *f)
 {
     struct rig_fact *facts[] = {&f->acs_capability, &f->acs_control, &f->pasid_or_ats,
@@ -77,9 +84,7 @@ static void unknown_where_absent(struct rig_function *f)
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(facts); i++)
         if (facts[i]->know == RIG_FACT_ABSENT)
             *facts[i] = fact_unknown(short_extended);
-    for (int i = 0; i < RIG_BAR_COUNT; i++)
-        if (rig_fact_has(f->bar[i].flags) && f->bar[i].resizable.know == RIG_FACT_ABSENT)
-            f->bar[i].resizable = fact_unknown(short_extended);
+    resizable_unknown_where_absent(f);
 }
 
 /* A register of zero is that of no BAR: a BAR that was never placed still shows its kind, but for
@@ -271,10 +276,26 @@ static bool walk_standard(struct rig_topology *t, struct rig_function *f, struct
     return true;
 }
 
+/* The first of several counts, as for Linux (pci_find_ext_capability). One that the end of the
+ * source cuts is there all the same. */
+static void decode_acs(struct rig_function *f, struct space s, size_t cap)
+{
+    if (f->acs_control.know != RIG_FACT_ABSENT)
+        return;
+    if (!holds(s, cap, 8)) {
+        f->acs_capability = f->acs_control = fact_unknown(short_extended);
+        return;
+    }
+    f->acs_capability = fact_known(word_at(s, cap + 4));
+    f->acs_control = fact_known(word_at(s, cap + 6));
+}
+
 static void decode_sriov(struct rig_function *f, struct space s, size_t cap)
 {
-    if (!holds(s, cap, 0x18))
+    if (!holds(s, cap, 0x18)) {
+        f->vf_count = f->vf_offset = f->vf_stride = fact_unknown(short_extended);
         return;
+    }
     bool enabled = word_at(s, cap + PCI_IOV_CTRL) & PCI_IOV_CTRL_VFE;
     f->vf_count = fact_known(enabled ? word_at(s, cap + PCI_IOV_NUMVF) : 0u);
     f->vf_offset = fact_known(word_at(s, cap + PCI_IOV_OFFSET));
@@ -285,11 +306,13 @@ static void decode_sriov(struct rig_function *f, struct space s, size_t cap)
    codes count from 1 MiB; the control register's upper half holds the sizes from 256 TiB on. */
 static void decode_resizable(struct rig_function *f, struct space s, size_t cap)
 {
-    unsigned count = holds(s, cap + 8, 4) ? long_at(s, cap + 8) >> 5 & 7 : 0;
+    unsigned count = long_at(s, cap + 8) >> 5 & 7;
     for (unsigned i = 0; i < count && i < RIG_BAR_COUNT; i++) {
         size_t at = cap + 4 + 8 * (size_t)i;
-        if (!holds(s, at, 8))
+        if (!holds(s, at, 8)) {
+            resizable_unknown_where_absent(f);
             return;
+        }
         uint32_t sizes = long_at(s, at), control = long_at(s, at + 4);
         unsigned index = control & 7, code = control >> 8 & 0x3f;
         if (index >= RIG_BAR_COUNT || !rig_fact_has(f->bar[index].flags) || code > 43)
@@ -303,10 +326,7 @@ static void decode_extended(struct rig_function *f, struct space s, size_t cap, 
 {
     switch (id) {
     case PCI_EXT_CAP_ID_ACS:
-        if (!rig_fact_has(f->acs_control) && holds(s, cap, 8)) {
-            f->acs_capability = fact_known(word_at(s, cap + 4));
-            f->acs_control = fact_known(word_at(s, cap + 6));
-        }
+        decode_acs(f, s, cap);
         break;
     case PCI_EXT_CAP_ID_ATS:
         f->pasid_or_ats = fact_known(1);
@@ -330,7 +350,7 @@ static void walk_extended(struct rig_topology *t, struct rig_function *f, struct
     uint8_t seen[4096 / 4 / 8] = {0};
     char text[RIG_BDF_MAX];
     for (size_t at = CONVENTIONAL_BYTES; at != 0;) {
-        bool again = at < 4096 && seen[at / 32] >> (at / 4 % 8) & 1;
+        bool again = seen[at / 32] >> (at / 4 % 8) & 1;
         if (at < CONVENTIONAL_BYTES || again) {
             topology_warn(t, "%s: broken extended capability list at %03zx",
                           rig_bdf_format(f->bdf, text), at);

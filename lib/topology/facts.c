@@ -1,14 +1,23 @@
 /* Facts from outside: what a source lacks, or what is to be tried. */
-#include "topology/topology.h"
+#include "topology/rules.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-static struct rig_fact fact_given(struct rig_topology *t, uint64_t value, const char *from)
+/* Makes *out the fact of that value: known, or assumed where `from` says from what. */
+static enum rig_status fact_given(struct rig_topology *t, uint64_t value, const char *from,
+                                  struct rig_fact *out, struct rig_error *err)
 {
-    const char *kept = from ? topology_intern(t, from, strlen(from)) : NULL;
-    return kept ? fact_assumed(value, kept) : fact_known(value);
+    if (!from) {
+        *out = fact_known(value);
+        return RIG_OK;
+    }
+    const char *kept = topology_intern(t, from, strlen(from));
+    if (!kept)
+        return rig_fail_memory(err);
+    *out = fact_assumed(value, kept);
+    return RIG_OK;
 }
 
 static enum rig_status finish(struct rig_topology *t, struct rig_error *err)
@@ -47,7 +56,10 @@ enum rig_status rig_topology_set_cpu(struct rig_topology *t, const char *vendor,
     struct rig_text text = topology_text(t, vendor);
     if (!rig_text_has(text))
         return rig_fail_memory(err);
-    struct rig_fact number = fact_given(t, family, from);
+    struct rig_fact number;
+    enum rig_status status = fact_given(t, family, from, &number, err);
+    if (status != RIG_OK)
+        return status;
     text.know = number.know;
     text.from = number.from;
     t->machine.cpu_vendor = text;
@@ -59,8 +71,7 @@ enum rig_status rig_topology_set_kernel(struct rig_topology *t, const char *rele
                                         struct rig_error *err)
 {
     unsigned major, minor;
-    if (release[0] < '0' || release[0] > '9' || strlen(release) > 128 ||
-        sscanf(release, "%3u.%3u", &major, &minor) != 2)
+    if (strlen(release) > 128 || !kernel_version(release, &major, &minor))
         return rig_fail(err, RIG_INVALID, release, "not a kernel release, such as 6.1.0-18-amd64");
     struct rig_text text = topology_text(t, release);
     if (!rig_text_has(text))
@@ -72,8 +83,8 @@ enum rig_status rig_topology_set_kernel(struct rig_topology *t, const char *rele
 enum rig_status rig_topology_set_p2pdma(struct rig_topology *t, bool on, const char *from,
                                         struct rig_error *err)
 {
-    t->machine.p2pdma = fact_given(t, on, from);
-    return finish(t, err);
+    enum rig_status status = fact_given(t, on, from, &t->machine.p2pdma, err);
+    return status == RIG_OK ? finish(t, err) : status;
 }
 
 enum rig_status rig_topology_set_iommu(struct rig_topology *t, const char *function,
@@ -81,13 +92,16 @@ enum rig_status rig_topology_set_iommu(struct rig_topology *t, const char *funct
                                        struct rig_error *err)
 {
     int first = 0, last = t->count - 1;
+    struct rig_fact fact;
     if (strcmp(function, "all") != 0) {
         enum rig_status status = find(t, function, &first, err);
         if (status != RIG_OK)
             return status;
         last = first;
     }
-    struct rig_fact fact = fact_given(t, iommu, from);
+    enum rig_status status = fact_given(t, iommu, from, &fact, err);
+    if (status != RIG_OK)
+        return status;
     for (int i = first; i <= last; i++) {
         t->node[i].f.iommu = fact;
         t->node[i].iommu_derived = false;
@@ -137,8 +151,8 @@ enum rig_status rig_topology_set_acs(struct rig_topology *t, const char *functio
     struct rig_function *f = &t->node[i].f;
     if (f->acs_control.know == RIG_FACT_ABSENT || f->pcie_type.know == RIG_FACT_ABSENT)
         return rig_fail(err, RIG_INVALID, function, "has no ACS capability");
-    f->acs_control = fact_given(t, word, from);
-    return finish(t, err);
+    status = fact_given(t, word, from, &f->acs_control, err);
+    return status == RIG_OK ? finish(t, err) : status;
 }
 
 enum rig_status rig_topology_set_bar(struct rig_topology *t, const char *function, uint64_t bytes,
@@ -153,8 +167,8 @@ enum rig_status rig_topology_set_bar(struct rig_topology *t, const char *functio
         return rig_fail(err, RIG_INVALID, function, "has no memory BAR");
     if (!rig_power_of_two(bytes) || bytes < (1ull << 20))
         return rig_fail(err, RIG_INVALID, function, "a BAR's size is a power of two from 1 MiB up");
-    f->bar[f->memory_bar].size = fact_given(t, bytes, from);
-    return finish(t, err);
+    status = fact_given(t, bytes, from, &f->bar[f->memory_bar].size, err);
+    return status == RIG_OK ? finish(t, err) : status;
 }
 
 static bool is_below(const struct rig_topology *t, int i, int above)

@@ -50,8 +50,7 @@ uint64_t bar_bound(const struct rig_topology *t, int i, int bar)
     const struct rig_function *bridge = &t->node[f->parent].f;
     const struct rig_window *windows[] = {&bridge->memory, &bridge->prefetchable};
     for (size_t k = 0; k < RIG_ARRAY_LENGTH(windows); k++)
-        while (bound > 1 && holds(windows[k], address) &&
-               bound - 1 > windows[k]->limit.value - address)
+        while (holds(windows[k], address) && bound - 1 > windows[k]->limit.value - address)
             bound >>= 1;
     return bound;
 }
@@ -100,7 +99,7 @@ struct side side_of(const struct rig_topology *t, int i)
 
 enum rig_answer gate_space(const struct side *from, const struct side *to)
 {
-    if (!from->gpu || !to->gpu)
+    if (!from->gpu)
         return RIG_ANSWER_YES;
     if (from->space == SPACE_UNKNOWN || to->space == SPACE_UNKNOWN)
         return RIG_ANSWER_UNKNOWN;

@@ -35,7 +35,7 @@ struct side side_of(const struct rig_topology *t, int i);
    known. */
 uint64_t bar_bound(const struct rig_topology *t, int i, int bar);
 
-/* Each gate for requests of `from` to memory of `to`. */
+/* Each gate for requests of `from` to memory of `to`, which is a GPU. */
 enum rig_answer gate_space(const struct side *from, const struct side *to);
 enum rig_answer gate_mask(const struct side *from, const struct side *to);
 

@@ -32,7 +32,7 @@ bool chain_is_whole(const struct rig_topology *t, int i)
 static int common_of(const struct rig_topology *t, int a, int b)
 {
     int above_a = chain_length(t, a), above_b = chain_length(t, b);
-    while (a != b && a >= 0 && b >= 0) {
+    while (a != b) {
         bool deeper = above_a >= above_b, as_deep = above_a == above_b;
         if (deeper) {
             a = at(t, a)->parent;
@@ -43,13 +43,12 @@ static int common_of(const struct rig_topology *t, int a, int b)
             above_b--;
         }
     }
-    return a == b ? a : -1;
+    return a;
 }
 
-bool may_lead_to(const struct rig_function *bridge, struct rig_bdf below)
+/* False iff `bridge` is known not to have the function at `below`, of its domain, under it. */
+static bool may_lead_to(const struct rig_function *bridge, struct rig_bdf below)
 {
-    if (bridge->bdf.domain != below.domain)
-        return false;
     if (bridge->header_type.know != RIG_FACT_UNKNOWN && !is_bridge(bridge))
         return false;
     if (!rig_fact_has(bridge->secondary) || !rig_fact_has(bridge->subordinate))
@@ -209,11 +208,12 @@ bool is_switch(const struct rig_function *f, int length)
     return f->pcie_type.know == RIG_FACT_ABSENT || length % 2 == 0;
 }
 
-/* How many switches there are from i, itself included, up to but without `end`. */
+/* How many switches there are from i, itself included, up to but without `end`, which is above it
+ * or is it. */
 static int switches_to(const struct rig_topology *t, int i, int end)
 {
     int length = chain_length(t, i), n = 0;
-    for (; i >= 0 && i != end; i = at(t, i)->parent)
+    for (; i != end; i = at(t, i)->parent)
         n += is_switch(at(t, i), length--);
     return n;
 }

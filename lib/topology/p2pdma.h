@@ -15,9 +15,6 @@ int chain_top(const struct rig_topology *t, int i);
  * lacks. */
 bool chain_is_whole(const struct rig_topology *t, int i);
 
-/* may_lead_to is true unless `bridge` is known not to have the function at `below` under it. */
-bool may_lead_to(const struct rig_function *bridge, struct rig_bdf below);
-
 /* trees_may_join: can a bridge that the source lacks be above both of two different topmost
  * functions. Never YES. */
 enum rig_answer trees_may_join(const struct rig_topology *t, int top_a, int top_b);

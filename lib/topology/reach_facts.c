@@ -43,7 +43,7 @@ static void assumed_of_side(const struct rig_topology *t, int i, struct rig_reac
     static const char *const treatment[] = {"none", "identity", "translate"};
     const struct rig_function *f = &t->node[i].f;
     char field[64];
-    if (t->node[r->to].f.gpu && rig_fact_has(f->iommu) && f->iommu.value < 3)
+    if (t->node[r->to].f.gpu && rig_fact_has(f->iommu))
         assume(r, field_of(t, "iommu", i, field), f->iommu, treatment[f->iommu.value]);
 }
 
@@ -128,15 +128,13 @@ static void condition(struct conditions *c, const char *format, ...)
 
 static void condition(struct conditions *c, const char *format, ...)
 {
+    char text[sizeof c->text];
     size_t used = strlen(c->text);
-    if (c->count++)
-        used += (size_t)snprintf(c->text + used, sizeof c->text - used, " and ");
-    if (used >= sizeof c->text)
-        return;
     va_list args;
     va_start(args, format);
-    vsnprintf(c->text + used, sizeof c->text - used, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    snprintf(c->text + used, sizeof c->text - used, "%s%s", c->count++ ? " and " : "", text);
 }
 
 static void miss_iommu(const struct rig_topology *t, int i, struct rig_reach *r,
@@ -167,7 +165,8 @@ static void miss_memory(const struct rig_topology *t, const struct side *from,
         miss(r, field_of(t, "bar address", r->to, field), "the source does not show it");
         condition(c, "the memory BAR of %s has an address", bdf);
     }
-    if (to->covers != RIG_ANSWER_UNKNOWN)
+    bool no_bar = f->memory_bar < 0 && to->assigned == RIG_ANSWER_NO;
+    if (to->covers != RIG_ANSWER_UNKNOWN || no_bar)
         return;
     bool bar = f->memory_bar >= 0 && rig_fact_has(f->bar[f->memory_bar].size);
     if (!bar) {
@@ -266,7 +265,7 @@ static void miss_path(const struct rig_topology *t, struct rig_reach *r, struct 
             miss_acs(t, r, either, sizeof either);
         if (d->host_carries == RIG_ANSWER_UNKNOWN)
             miss_host(t, r, either, sizeof either);
-        if ((d->possible & RIG_NOT_SUPPORTED) && either[0]) {
+        if (d->possible & RIG_NOT_SUPPORTED) {
             c->only_cpu =
                 c->count == 0 && strcmp(either, "the CPU is AMD's of family 23 or later") == 0;
             condition(c, "%s", either);
@@ -293,7 +292,7 @@ void describe_facts(const struct rig_topology *t, struct rig_reach *r)
     miss_path(t, r, &c);
     if (r->answer != RIG_ANSWER_UNKNOWN)
         return;
-    if (c.only_cpu && c.count == 1)
+    if (c.only_cpu)
         snprintf(r->possibilities, sizeof r->possibilities,
                  "yes on AMD family 23 or later, else no");
     else

@@ -16,14 +16,13 @@ char *short_name(const struct rig_topology *t, int i, char text[48])
     return text;
 }
 
+/* Adds a gate: at most 16 are added, and there is room for RIG_GATES_MAX. */
 static void add(struct rig_reach *r, enum rig_gate_token gate, enum rig_answer open, bool decides,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 static void add(struct rig_reach *r, enum rig_gate_token gate, enum rig_answer open, bool decides,
                 const char *format, ...)
 {
-    if (r->gate_count == RIG_GATES_MAX)
-        return;
     struct rig_gate *g = &r->gates[r->gate_count++];
     g->gate = gate;
     g->open = open;
@@ -39,6 +38,19 @@ static enum rig_answer both(enum rig_answer a, enum rig_answer b)
     if (a == RIG_ANSWER_NO || b == RIG_ANSWER_NO)
         return RIG_ANSWER_NO;
     return a == RIG_ANSWER_YES && b == RIG_ANSWER_YES ? RIG_ANSWER_YES : RIG_ANSWER_UNKNOWN;
+}
+
+/* Appends to a text of `bytes` bytes what still fits. */
+static void append(char *text, size_t bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void append(char *text, size_t bytes, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, bytes - used, format, args);
+    va_end(args);
 }
 
 /* ---- the machine, the space, the link */
@@ -104,13 +116,12 @@ static void describe_iommu(const struct rig_topology *t, int i, char *text, size
 {
     const struct rig_function *f = &t->node[i].f;
     char name[48];
-    int n = snprintf(text, bytes, "%s %s", short_name(t, i, name), iommu_word(f));
-    if (!rig_fact_has(f->iommu_group) || fact_is(f->iommu, RIG_IOMMU_NONE) || n < 0 ||
-        (size_t)n >= bytes)
+    snprintf(text, bytes, "%s %s", short_name(t, i, name), iommu_word(f));
+    if (!rig_fact_has(f->iommu_group) || fact_is(f->iommu, RIG_IOMMU_NONE))
         return;
     const char *type = group_type(f);
-    snprintf(text + n, bytes - (size_t)n, " (group %" PRIu64 "%s%s)", f->iommu_group.value,
-             type ? ", " : "", type ? type : "");
+    append(text, bytes, " (group %" PRIu64 "%s%s)", f->iommu_group.value, type ? ", " : "",
+           type ? type : "");
 }
 
 static void add_iommu(const struct rig_topology *t, const struct side *from, const struct side *to,
@@ -129,9 +140,10 @@ static void add_bar(const struct rig_topology *t, const struct side *from, const
 {
     const struct rig_function *f = &t->node[r->to].f;
     if (f->memory_bar < 0) {
-        add(r, RIG_GATE_BAR_UNASSIGNED, to->assigned, true,
-            to->assigned == RIG_ANSWER_NO ? "it has no memory BAR" : "its BARs are not known");
-        add(r, RIG_GATE_BAR_SMALL, RIG_ANSWER_UNKNOWN, true, "its BARs are not known");
+        const char *why =
+            to->assigned == RIG_ANSWER_NO ? "it has no memory BAR" : "its BARs are not known";
+        add(r, RIG_GATE_BAR_UNASSIGNED, to->assigned, true, "%s", why);
+        add(r, RIG_GATE_BAR_SMALL, to->covers, true, "%s", why);
         return;
     }
     const struct rig_bar *bar = &f->bar[f->memory_bar];
@@ -165,34 +177,20 @@ static void add_bar(const struct rig_topology *t, const struct side *from, const
 
 /* ---- p2pdma */
 
-static size_t append(char *text, size_t bytes, size_t used, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static size_t append(char *text, size_t bytes, size_t used, const char *format, ...)
-{
-    if (used >= bytes)
-        return used;
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(text + used, bytes - used, format, args);
-    va_end(args);
-    return n < 0 ? used : used + (size_t)n;
-}
-
 static void list_ports(const struct rig_topology *t, const int *ports, int count, bool with_bits,
                        char *text, size_t bytes)
 {
-    size_t used = 0;
     const int most = 6;
+    text[0] = '\0';
     for (int i = 0; i < count && i < most; i++) {
         char bdf[RIG_BDF_MAX];
         const struct rig_function *f = &t->node[ports[i]].f;
-        used = append(text, bytes, used, "%s%s", i ? ", " : "", rig_bdf_format(f->bdf, bdf));
+        append(text, bytes, "%s%s", i ? ", " : "", rig_bdf_format(f->bdf, bdf));
         if (with_bits)
-            used = append(text, bytes, used, " (0x%04x)", (unsigned)f->acs_control.value);
+            append(text, bytes, " (0x%04x)", (unsigned)f->acs_control.value);
     }
     if (count > most)
-        append(text, bytes, used, " and %d more", count - most);
+        append(text, bytes, " and %d more", count - most);
 }
 
 static void add_common(const struct rig_topology *t, struct rig_reach *r, bool refused)
@@ -249,19 +247,16 @@ static void name_bridge(const struct rig_topology *t, const struct rig_bridge_an
         return;
     }
     const struct rig_host_bridge *h = &t->host_bridge[b->host_bridge];
-    size_t used =
-        append(text, bytes, 0, "host bridge pci%04x:%02x", (unsigned)h->domain, (unsigned)h->bus);
+    snprintf(text, bytes, "host bridge pci%04x:%02x", (unsigned)h->domain, (unsigned)h->bus);
     if (b->representative < 0) {
-        append(text, bytes, used,
+        append(text, bytes, "%s",
                b->listed == RIG_LISTED_NONE ? " has no function that Linux's list could name"
                                             : " may lack its first function in the source");
         return;
     }
-    used =
-        append(text, bytes, used, " by %s", rig_bdf_format(t->node[b->representative].f.bdf, bdf));
+    append(text, bytes, " by %s", rig_bdf_format(t->node[b->representative].f.bdf, bdf));
     if (rig_fact_has(b->vendor) && rig_fact_has(b->device))
-        used = append(text, bytes, used, " %04x:%04x", (unsigned)b->vendor.value,
-                      (unsigned)b->device.value);
+        append(text, bytes, " %04x:%04x", (unsigned)b->vendor.value, (unsigned)b->device.value);
     static const char *const word[] = {
         [RIG_LISTED_NO] = "is not on Linux's list",
         [RIG_LISTED_ANY] = "is listed",
@@ -269,30 +264,28 @@ static void name_bridge(const struct rig_topology *t, const struct rig_bridge_an
         [RIG_LISTED_NONE] = "is not on Linux's list",
         [RIG_LISTED_UNKNOWN] = "may be listed",
     };
-    append(text, bytes, used, " %s", word[b->listed]);
+    append(text, bytes, " %s", word[b->listed]);
 }
 
 static enum rig_gate_token bridge_gate(const struct rig_bridge_answer *b, bool same,
                                        enum rig_answer *open)
 {
-    switch (b->listed) {
-    case RIG_LISTED_ANY:
-        *open = RIG_ANSWER_YES;
-        return RIG_GATE_BRIDGE_LISTED;
-    case RIG_LISTED_SAME:
-        *open = same ? RIG_ANSWER_YES : RIG_ANSWER_NO;
-        return same ? RIG_GATE_BRIDGE_LISTED : RIG_GATE_BRIDGE_SAME_ONLY;
-    case RIG_LISTED_NONE:
+    static const struct {
+        enum rig_gate_token gate;
+        enum rig_answer open;
+    } by_list[] = {
+        [RIG_LISTED_NO] = {RIG_GATE_BRIDGE_UNLISTED, RIG_ANSWER_NO},
+        [RIG_LISTED_ANY] = {RIG_GATE_BRIDGE_LISTED, RIG_ANSWER_YES},
+        [RIG_LISTED_SAME] = {RIG_GATE_BRIDGE_LISTED, RIG_ANSWER_YES},
+        [RIG_LISTED_NONE] = {RIG_GATE_NO_REPRESENTATIVE, RIG_ANSWER_NO},
+        [RIG_LISTED_UNKNOWN] = {RIG_GATE_BRIDGE_LISTED, RIG_ANSWER_UNKNOWN},
+    };
+    if (b->listed == RIG_LISTED_SAME && !same) {
         *open = RIG_ANSWER_NO;
-        return RIG_GATE_NO_REPRESENTATIVE;
-    case RIG_LISTED_NO:
-        *open = RIG_ANSWER_NO;
-        return RIG_GATE_BRIDGE_UNLISTED;
-    case RIG_LISTED_UNKNOWN:
-        break;
+        return RIG_GATE_BRIDGE_SAME_ONLY;
     }
-    *open = RIG_ANSWER_UNKNOWN;
-    return RIG_GATE_BRIDGE_LISTED;
+    *open = by_list[b->listed].open;
+    return by_list[b->listed].gate;
 }
 
 static void add_bridges(const struct rig_topology *t, const struct rig_rules *rules,

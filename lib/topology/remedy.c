@@ -63,18 +63,12 @@ static void add_line(char *text, size_t bytes, const char *separator, const char
     snprintf(text + used, bytes - used, "%s%s", used ? separator : "", line);
 }
 
-static const struct rig_gate *gate_of(const struct rig_reach *r, enum rig_gate_token token)
-{
-    for (int i = 0; i < r->gate_count; i++)
-        if (r->gates[i].gate == token)
-            return &r->gates[i];
-    return NULL;
-}
-
 static bool closed(const struct rig_reach *r, enum rig_gate_token token)
 {
-    const struct rig_gate *g = gate_of(r, token);
-    return g && g->decides && g->open == RIG_ANSWER_NO;
+    bool is = false;
+    for (int i = 0; i < r->gate_count; i++)
+        is |= r->gates[i].gate == token && r->gates[i].decides && r->gates[i].open == RIG_ANSWER_NO;
+    return is;
 }
 
 /* ---- steps */
@@ -100,12 +94,12 @@ static enum rig_status pass_iommu(struct attempt *a, struct rig_error *err)
     return end_step(a, err);
 }
 
-/* The least size of the BAR, of those it can take, that reaches all of the GPU's memory; 0 for
- * none. */
+/* The least size of the BAR, of those it can take, that reaches all of the GPU's memory, which is
+ * known; 0 for none. */
 static uint64_t size_that_covers(const struct rig_function *f)
 {
     const struct rig_bar *bar = &f->bar[f->memory_bar];
-    if (!rig_fact_has(bar->resizable) || !rig_fact_has(f->gpu_memory))
+    if (!rig_fact_has(bar->resizable))
         return 0;
     for (unsigned n = 0; n < 44; n++)
         if ((bar->resizable.value >> n & 1u) && (1ull << (20 + n)) >= f->gpu_memory.value)
@@ -133,7 +127,7 @@ static enum rig_status place_bar(struct attempt *a, struct rig_error *err)
 static enum rig_status resize_bar(struct attempt *a, struct rig_error *err)
 {
     int i = a->to;
-    if (!closed(&a->reach, RIG_GATE_BAR_SMALL) || function(a, i)->memory_bar < 0)
+    if (!closed(&a->reach, RIG_GATE_BAR_SMALL))
         return RIG_OK;
     uint64_t size = size_that_covers(function(a, i));
     if (!size)
@@ -203,8 +197,7 @@ static enum rig_status newer_kernel(struct attempt *a, struct rig_error *err)
             enum rig_status status = decide(&next, err);
             if (status != RIG_OK)
                 return status;
-            bool carried = next.reach.p2pdma.possible != RIG_NOT_SUPPORTED &&
-                           !(next.reach.p2pdma.possible & RIG_NOT_SUPPORTED);
+            bool carried = !(next.reach.p2pdma.possible & RIG_NOT_SUPPORTED);
             rig_reach_free(&next.reach);
             if (carried) {
                 struct rig_remedy *s = add_step(a, RIG_REMEDY_KERNEL);
@@ -295,11 +288,8 @@ static enum rig_status try_move(struct attempt *a, const struct rig_topology *t,
     if (status == RIG_OK && m.reach.answer == RIG_ANSWER_NO)
         status = clear_acs(&m, err);
     *out_done = status == RIG_OK && m.reach.answer != RIG_ANSWER_NO;
-    if (*out_done && a->count + m.count <= RIG_REMEDY_STEPS)
-        for (int k = 0; k < m.count; k++)
-            a->steps[a->count++] = steps[k];
-    else
-        *out_done = false;
+    for (int k = 0; *out_done && k < m.count; k++)
+        a->steps[a->count++] = steps[k];
     drop(&m);
     return status;
 }

@@ -1,5 +1,6 @@
 #include "topology/rules.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,13 +76,19 @@ const struct listed_bridge *rules_entry(int i)
     return &list[i];
 }
 
+bool kernel_version(const char *release, unsigned *out_major, unsigned *out_minor)
+{
+    return isdigit((unsigned char)release[0]) &&
+           sscanf(release, "%3u.%3u", out_major, out_minor) == 2;
+}
+
 const struct rig_rules *rig_rules_for(const char *release)
 {
     const struct rig_rules *newest = &sets[RIG_ARRAY_LENGTH(sets) - 1];
     if (!release || strcmp(release, "newest") == 0)
         return newest;
     unsigned major, minor;
-    if (sscanf(release, "%3u.%3u", &major, &minor) != 2 || release[0] < '0' || release[0] > '9')
+    if (!kernel_version(release, &major, &minor))
         return NULL;
     const struct rig_rules *found = NULL;
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(sets); i++)
@@ -96,10 +103,10 @@ const struct rig_rules *rig_rules_default(const struct rig_topology *t, const ch
     const struct rig_rules *rules = NULL;
     if (rig_text_has(t->machine.kernel)) {
         rules = rig_rules_for(t->machine.kernel.value);
-        unsigned major;
+        unsigned major, minor;
         if (rules) {
             from = "the machine's kernel";
-        } else if (sscanf(t->machine.kernel.value, "%3u.", &major) == 1) {
+        } else if (kernel_version(t->machine.kernel.value, &major, &minor)) {
             rules = &sets[0];
             from = "the machine's kernel is older than every rule set: the oldest";
         } else {

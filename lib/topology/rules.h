@@ -32,6 +32,10 @@ struct rig_rules {
 /* rules_entry is entry i of the list, 0 <= i < rules->entries. */
 const struct listed_bridge *rules_entry(int i);
 
+/* kernel_version reads the version that a kernel's release begins with; false where it begins with
+ * none. */
+bool kernel_version(const char *release, unsigned *out_major, unsigned *out_minor);
+
 /* cpu_is_zen: is the CPU AMD's, family 23 or later (cpu_supports_p2pdma). */
 enum rig_answer cpu_is_zen(const struct rig_topology *t);
 

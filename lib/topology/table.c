@@ -428,8 +428,7 @@ static void fill_distances(const struct rig_reach_table *table, int from, uint16
             f->whole && table->at[i].whole ? (uint16_t)(f->length + table->at[i].length) : 0xffffu;
     for (int i = f->top; i < table->at[f->top].end; i++)
         distance[i] = (uint16_t)(f->length + table->at[i].length);
-    int step = 0;
-    for (int a = f->top; a >= 0; step++) {
+    for (int a = f->top;;) {
         /* Each bridge further down towards f that also holds the target shortens the way by two. */
         for (int i = a; i < table->at[a].end; i++)
             distance[i] = (uint16_t)(distance[i] - 2);

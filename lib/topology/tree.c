@@ -43,8 +43,7 @@ static enum rig_status sort_functions(struct rig_topology *t, const char *name,
 /* A bridge's range counts only once firmware has set it: an unconfigured bridge reads zeros. */
 static bool has_range(const struct rig_function *f)
 {
-    return is_bridge(f) && rig_fact_has(f->secondary) && f->secondary.value != 0 &&
-           f->secondary.value < 256;
+    return is_bridge(f) && rig_fact_has(f->secondary) && f->secondary.value != 0;
 }
 
 static void note_bridge(struct rig_topology *t, struct buses *b, int i)
@@ -53,12 +52,12 @@ static void note_bridge(struct rig_topology *t, struct buses *b, int i)
     size_t secondary = (size_t)f->secondary.value;
     if (b->owner[secondary] == -1) {
         b->owner[secondary] = i;
-    } else if (b->owner[secondary] != i) {
+    } else {
         topology_warn(t, "domain %04x: two bridges claim bus %02zx", f->bdf.domain, secondary);
         b->owner[secondary] = -2;
     }
     size_t last = rig_fact_has(f->subordinate) ? (size_t)f->subordinate.value : secondary;
-    for (size_t bus = secondary + 1; bus <= last && bus < 256; bus++)
+    for (size_t bus = secondary + 1; bus <= last; bus++)
         b->within[bus] = true;
 }
 
@@ -151,31 +150,24 @@ static enum rig_status place_functions(struct rig_topology *t, const char *name,
                                        struct rig_error *err)
 {
     struct buses buses = {.has_bus_zero = false};
-    for (int i = 0, end = 0; i < t->count; i++) {
+    enum rig_status status = RIG_OK;
+    for (int i = 0, end = 0; status == RIG_OK && i < t->count; i++) {
         if (i == end) {
             while (end < t->count && t->node[end].f.bdf.domain == t->node[i].f.bdf.domain)
                 end++;
             survey_domain(t, i, end, &buses);
         }
         struct node *n = &t->node[i];
-        switch (n->place) {
-        case PLACE_BY_BUSES:
+        if (n->place == PLACE_BY_BUSES)
             place_by_buses(n, &buses);
-            break;
-        case PLACE_ROOT:
+        else if (n->place == PLACE_ROOT)
             place(n, -1, RIG_FACT_KNOWN, NULL);
-            break;
-        case PLACE_UNKNOWN:
+        else if (n->place == PLACE_UNKNOWN)
             place(n, -1, RIG_FACT_UNKNOWN, "what is above it is not in the source");
-            break;
-        case PLACE_UNDER: {
-            enum rig_status status = place_under(t, i, name, err);
-            if (status != RIG_OK)
-                return status;
-        }
-        }
+        else
+            status = place_under(t, i, name, err);
     }
-    return RIG_OK;
+    return status;
 }
 
 /* A virtual function sits where its physical function sits, whatever its bus number says. */
@@ -195,7 +187,9 @@ static int routing_id(struct rig_bdf bdf)
 }
 
 /* Finds the virtual functions of one physical function by offset and stride (PCIe base
-   specification, 9.3.3.8 to 9.3.3.10). */
+   specification, 9.3.3.8 to 9.3.3.10). What has the capability itself is no virtual function
+   (9.3.3).
+ */
 static void match_virtual(struct rig_topology *t, int physical)
 {
     const struct rig_function *p = &t->node[physical].f;
@@ -206,7 +200,7 @@ static void match_virtual(struct rig_topology *t, int physical)
         struct rig_bdf bdf = {p->bdf.domain, (uint8_t)(id >> 8), (uint8_t)(id >> 3 & 31),
                               (uint8_t)(id & 7)};
         int i = rig_topology_find_bdf(t, bdf);
-        if (i >= 0 && i != physical)
+        if (i >= 0 && !rig_fact_has(t->node[i].f.vf_count))
             become_virtual(t, i, physical);
         if (p->vf_stride.value == 0)
             break;
@@ -235,7 +229,8 @@ static enum rig_status find_virtual(struct rig_topology *t, const char *name, st
         struct node *n = &t->node[i];
         if (n->physical_given) {
             int physical = rig_topology_find_bdf(t, n->physical_bdf);
-            if (physical < 0 || physical == i || t->node[physical].physical_given) {
+            if (physical < 0 || t->node[physical].physical_given ||
+                t->node[physical].f.physical >= 0) {
                 char text[RIG_BDF_MAX];
                 return rig_fail_at(err, name, 0, 0,
                                    "%s: its physical function is not there, or is virtual itself",

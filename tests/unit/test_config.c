@@ -52,6 +52,7 @@ static int tear_down(void **state)
 
 static struct rig_function *decode(struct machine *m, size_t bytes)
 {
+    m->node = (struct node){.place = PLACE_BY_BUSES};
     config_decode(m->t, &m->node, m->at, bytes);
     return &m->node.f;
 }
@@ -249,6 +250,118 @@ static void a_space_cut_short_leaves_what_lies_beyond_unknown(void **state)
     assert_int_equal(m->t->warnings, 1);
 }
 
+/* The dump ends within the capability: it is there, so a port that has it may redirect. */
+static void a_capability_that_the_dump_cuts_is_not_known(void **state)
+{
+    struct machine *m = *state;
+    put32(m->at, 0x10, 0xc000000c);
+    put32(m->at, 0x100, 0x14c2000b);
+    put32(m->at, 0x14c, 0x0001000d); /* ACS, the last; its control word is at 152 */
+    struct rig_function *f = decode(m, 0x150);
+    unknown_with_reason(f->acs_capability);
+    unknown_with_reason(f->acs_control);
+    absent(f->vf_count);
+    put32(m->at, 0x14c, 0x00010010); /* SR-IOV */
+    f = decode(m, 0x160);
+    unknown_with_reason(f->vf_count);
+    unknown_with_reason(f->vf_offset);
+    absent(f->acs_control);
+    put32(m->at, 0x14c, 0x00010015); /* Resizable BAR */
+    f = decode(m, 0x150);
+    unknown_with_reason(f->bar[0].resizable);
+    assert_int_equal(f->bar[1].resizable.know, RIG_FACT_UNKNOWN);
+    absent(f->acs_control);
+}
+
+/* Linux: pci_find_ext_capability returns the first. */
+static void the_first_of_two_acs_capabilities_counts(void **state)
+{
+    struct machine *m = *state;
+    put32(m->at, 0x100, 0x1482000d);
+    put32(m->at, 0x104, 0x0000005f);
+    put32(m->at, 0x148, 0x0001000d);
+    put32(m->at, 0x14c, 0x001d005f);
+    known(decode(m, 4096)->acs_control, 0);
+}
+
+static void what_a_cut_list_may_still_hold_is_not_known(void **state)
+{
+    struct machine *m = *state;
+    put32(m->at, 0x10, 0xc000000c);
+    put32(m->at, 0x14, 0x000000a0);
+    put32(m->at, 0x18, 0xd0000008);
+    put32(m->at, 0x100, 0x20010015); /* Resizable BAR of BAR 0 alone; next 200 */
+    put32(m->at, 0x104, 0x00010000); /* bit 12: 4 GiB */
+    put32(m->at, 0x108, 0x00000c20);
+    struct rig_function *f = decode(m, 0x180);
+    known(f->bar[0].resizable, 0x1000);
+    unknown_with_reason(f->bar[2].resizable);
+    unknown_with_reason(f->vf_stride);
+    assert_int_equal(m->t->warnings, 1);
+    /* What is no PCI Express function has no extended capabilities, whatever lies there. */
+    m->at[0x61] = 0;
+    f = decode(m, 0x180);
+    absent(f->pcie_type);
+    absent(f->acs_control);
+    absent(f->bar[0].resizable);
+}
+
+/* PCIe base specification 7.5.3.6: codes 1 to 6, as of 6.0. */
+static void a_speed_code_that_is_not_defined_is_not_known(void **state)
+{
+    struct machine *m = *state;
+    put32(m->at, 0x84, 0x00453d07);
+    put16(m->at, 0x8a, 0x1100);
+    struct rig_function *f = decode(m, 256);
+    unknown_with_reason(f->max_speed);
+    unknown_with_reason(f->link_speed);
+    known(f->link_width, 16);
+    put32(m->at, 0x84, 0x00453d06);
+    known(decode(m, 256)->max_speed, 640);
+}
+
+/* A root complex's event collector has no link either (PCIe 7.5.3). */
+static void an_event_collector_has_no_link(void **state)
+{
+    struct machine *m = *state;
+    put16(m->at, 0x7a, 0x00a2);
+    struct rig_function *f = decode(m, 256);
+    known(f->pcie_type, RIG_PCIE_EVENT_COLLECTOR);
+    absent(f->link_speed);
+}
+
+/* Linux: __pci_find_next_cap_ttl and pci_find_next_ext_capability stop there. */
+static void a_list_ends_where_it_reads_all_ones(void **state)
+{
+    struct machine *m = *state;
+    m->at[0x60] = 0xff;
+    absent(decode(m, 256)->pcie_type);
+    m->at[0x60] = 0x01;
+    put32(m->at, 0x100, 0xffffffff);
+    absent(decode(m, 4096)->acs_control);
+    assert_int_equal(m->t->warnings, 0);
+}
+
+/* Entries name their BAR: of seven entries, which is one more than there can be, the last is not
+   read; one of BAR 6, which no function has, and one of a BAR that is not there say nothing. */
+static void resizable_entries_of_bars_that_are_not_there_say_nothing(void **state)
+{
+    struct machine *m = *state;
+    put32(m->at, 0x10, 0xc000000c);
+    put32(m->at, 0x14, 0x000000a0);
+    put32(m->at, 0x100, 0x00010015);
+    static const uint32_t controls[] = {0x8e6, 0x8e2, 0x8e3, 0x8e4, 0x8e5, 0x8e7, 0x8e0};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(controls); i++) {
+        put32(m->at, 0x104 + 8 * i, 0x00010000);
+        put32(m->at, 0x108 + 8 * i, controls[i]);
+    }
+    struct rig_function *f = decode(m, 4096);
+    absent(f->bar[0].resizable);
+    unknown_with_reason(f->bar[0].size);
+    for (int i = 2; i < RIG_BAR_COUNT; i++)
+        absent(f->bar[i].flags);
+}
+
 static void virtual_functions_are_counted_when_enabled(void **state)
 {
     struct machine *m = *state;
@@ -423,6 +536,13 @@ int main(void)
         TEST(sixty_four_bytes_without_a_list_are_conventional_pci),
         TEST(conventional_bytes_leave_an_express_functions_extended_space_unknown),
         TEST(a_space_cut_short_leaves_what_lies_beyond_unknown),
+        TEST(a_capability_that_the_dump_cuts_is_not_known),
+        TEST(the_first_of_two_acs_capabilities_counts),
+        TEST(what_a_cut_list_may_still_hold_is_not_known),
+        TEST(a_speed_code_that_is_not_defined_is_not_known),
+        TEST(an_event_collector_has_no_link),
+        TEST(a_list_ends_where_it_reads_all_ones),
+        TEST(resizable_entries_of_bars_that_are_not_there_say_nothing),
         TEST(virtual_functions_are_counted_when_enabled),
         TEST(resizable_bar_tells_size_and_sizes),
         TEST(a_resizable_size_that_no_address_has_is_left_out),

@@ -235,6 +235,88 @@ static void a_release_chooses_its_rule_set(void **state)
     assert_null(rig_rules_for("4.19"));
     assert_null(rig_rules_for("banana"));
     assert_null(rig_rules_for(""));
+    assert_null(rig_rules_for("6"));
+    assert_null(rig_rules_for(" 6.1"));
+    assert_null(rig_rules_for("+6.1"));
+    assert_null(rig_rules_for("v6.1"));
+}
+
+static void expect_default(struct rig_topology *t, const char *kernel, const char *rules,
+                           const char *why)
+{
+    const char *from = NULL;
+    t->machine.kernel = kernel ? topology_text(t, kernel) : (struct rig_text){.value = NULL};
+    assert_string_equal(rig_rules_name(rig_rules_default(t, &from)), rules);
+    assert_non_null(strstr(from, why));
+    assert_string_equal(rig_rules_name(rig_rules_default(t, NULL)), rules);
+}
+
+static void a_machines_kernel_chooses_its_rule_set(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(HOST_CLIENT, INTEL);
+    expect_default(t, NULL, "7.2", "no kernel is known: the newest");
+    expect_default(t, "6.8.0-31-generic", "6.1", "the machine's kernel");
+    expect_default(t, "4.19.0-26-amd64", "5.10", "older than every rule set: the oldest");
+    expect_default(t, "my-kernel", "7.2", "no version that can be read: the newest");
+    expect_default(t, "6-rc", "7.2", "no version that can be read: the newest");
+    rig_topology_free(t);
+}
+
+/* arm64's /proc/cpuinfo has no family: a source that shows that it has none decides. */
+static void a_cpu_without_a_family_is_not_amds(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(HOST_CLIENT TWO_PORTS, "AMD:25");
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), T);
+    t->machine.cpu_family = fact_absent();
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), N);
+    t->machine.cpu_family = fact_unknown(NULL);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), T | N);
+    t->machine.cpu_vendor = (struct rig_text){.know = RIG_FACT_ABSENT};
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), N);
+    rig_topology_free(t);
+}
+
+/* Only devfn 00.0, or since 5.19 a root port, stands for its host bridge (pci_host_bridge_dev). */
+static void function_1_of_device_0_stands_as_a_root_port_alone(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine("00:00.1 rp 10-10 id=8086:2030\n" TWO_PORTS, INTEL);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), T);
+    assert_int_equal(possible(t, "5.15", "01:00.0", "02:00.0"), N);
+    rig_topology_free(t);
+    t = build_machine("00:00.1 host id=8086:2030\n" TWO_PORTS, INTEL);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), N);
+    rig_topology_free(t);
+}
+
+/* A text that somebody cut: function .1 of a root bus need not be its first. */
+static void a_root_bus_whose_first_function_may_be_missing_leaves_the_list_open(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:01.1 rp 10-10 id=8086:2030\n00:02.0 rp 01-01\n01:00.0 ep\n"
+                      "00:03.0 rp 02-02\n02:00.0 ep\n",
+                      INTEL);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), T);
+    t->whole = false;
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), T | N);
+    assert_int_equal(rig_topology_set_cpu(t, "AMD", 25, NULL, NULL), RIG_OK);
+    assert_int_equal(possible(t, "6.1", "01:00.0", "02:00.0"), T);
+    rig_topology_free(t);
+}
+
+/* What is no PCI Express function has no ACS capability (pci_find_ext_capability finds none). */
+static void a_conventional_bridge_redirects_nothing_even_unread(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(
+        HOST_CLIENT "00:1e.0 pcibr 05-05 acs=unknown\n05:00.0 pci acs=unknown\n05:01.0 pci\n",
+        INTEL);
+    assert_int_equal(possible(t, "6.1", "05:00.0", "05:01.0"), B);
+    rig_topology_free(t);
 }
 
 /* Several clients: the sum of the distances, or none where one is refused. */
@@ -254,6 +336,34 @@ static void the_distance_to_many_is_the_sum(void **state)
     assert_int_equal(rig_topology_set_cpu(t, "Intel", 6, NULL, NULL), RIG_OK);
     assert_int_equal(rig_p2pdma_distance(t, rules, p, clients, 2, &unknown), -1);
     assert_false(unknown);
+    rig_topology_free(t);
+}
+
+/* As far as facts go: one client that is certainly refused decides, whatever the others are. */
+static void the_distance_to_many_is_unknown_where_one_is_and_none_is_refused(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(
+        HOST_CLIENT SWITCH("none", "none", "unknown",
+                           "none") "00:02.0 rp 05-05 acs=0004\n05:00.0 ep\n05:00.1 ep\n",
+        INTEL);
+    const struct rig_rules *rules = rig_rules_for("6.1");
+    int p = function_at(t, "03:00.0");
+    int clients[] = {function_at(t, "04:00.0"), function_at(t, "05:00.0")};
+    bool unknown = false;
+    assert_int_equal(rig_p2pdma_distance(t, rules, p, clients, 1, &unknown), -1);
+    assert_true(unknown);
+    assert_int_equal(rig_p2pdma_distance(t, rules, p, clients, 1, NULL), -1);
+    assert_int_equal(rig_p2pdma_distance(t, rules, p, clients, 2, &unknown), -1);
+    assert_false(unknown);
+    rig_topology_free(t);
+    /* Carried for certain, and yet the way's length is not known: its upper part is missing. */
+    t = build_machine("00:01.0 rp 01-01\n01:00.0 ep\n05:00.0 ep\n", "AMD:25");
+    int far = function_at(t, "05:00.0");
+    p = function_at(t, "01:00.0");
+    assert_int_equal(possible(t, "6.1", "01:00.0", "05:00.0"), T);
+    assert_int_equal(rig_p2pdma_distance(t, rules, p, &far, 1, &unknown), -1);
+    assert_true(unknown);
     rig_topology_free(t);
 }
 
@@ -320,6 +430,86 @@ static void a_cut_source_leaves_open_what_is_above(void **state)
     rig_topology_free(t);
 }
 
+/* What may be above both of two functions, one of them below something that the source lacks: a
+   bridge on a root bus whose range holds the other's bus, or is not known. */
+static void what_is_above_a_cut_tree_may_be_a_bridge_that_can_lead_there(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:01.0 rp 01-08 acs=001d\n00:02.0 rp 09-09\n00:03.0 rciep\n"
+                      "05:00.0 ep acs=0004\n20:00.0 ep\n0001:05:00.0 ep\n",
+                      INTEL);
+    /* 00:01.0, the first function of its root bus, is not listed; what is above the others is not
+     * known. */
+    static const struct {
+        const char *a, *b;
+        unsigned verdicts;
+    } pairs[] = {
+        {"00:01.0", "05:00.0", N},          {"00:01.0", "20:00.0", N},
+        {"00:03.0", "05:00.0", N},          {"05:00.0", "20:00.0", T | N},
+        {"05:00.0", "0001:05:00.0", T | N},
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(pairs); i++) {
+        assert_int_equal(possible(t, "6.1", pairs[i].a, pairs[i].b), pairs[i].verdicts);
+        assert_int_equal(possible(t, "6.1", pairs[i].b, pairs[i].a), pairs[i].verdicts);
+    }
+    /* 00:01.0's range holds bus 5, and both redirect. */
+    static const struct {
+        const char *a, *b;
+        enum rig_answer common;
+        int redirecting;
+    } joins[] = {
+        {"00:01.0", "05:00.0", RIG_ANSWER_UNKNOWN, 2},
+        {"05:00.0", "00:01.0", RIG_ANSWER_UNKNOWN, 2},
+        {"00:01.0", "20:00.0", RIG_ANSWER_NO, 0},
+        {"20:00.0", "00:01.0", RIG_ANSWER_NO, 0},
+        {"00:02.0", "05:00.0", RIG_ANSWER_NO, 0},
+        {"00:03.0", "05:00.0", RIG_ANSWER_NO, 0},
+        {"05:00.0", "20:00.0", RIG_ANSWER_UNKNOWN, 1},
+        {"05:00.0", "0001:05:00.0", RIG_ANSWER_NO, 0},
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(joins); i++) {
+        struct rig_p2pdma d;
+        assert_int_equal(rig_p2pdma_decide(t, rig_rules_for("6.1"), function_at(t, joins[i].a),
+                                           function_at(t, joins[i].b), &d, NULL),
+                         RIG_OK);
+        assert_int_equal(d.has_common, joins[i].common);
+        assert_int_equal(d.redirecting_count, joins[i].redirecting);
+        assert_int_equal(d.distance, -1);
+        rig_p2pdma_free(&d);
+    }
+    rig_topology_free(t);
+}
+
+static enum rig_answer may_join(struct rig_topology *t, const char *a, const char *b)
+{
+    struct rig_p2pdma d;
+    assert_int_equal(
+        rig_p2pdma_decide(t, rig_rules_for("6.1"), function_at(t, a), function_at(t, b), &d, NULL),
+        RIG_OK);
+    rig_p2pdma_free(&d);
+    return d.has_common;
+}
+
+static void a_bridge_whose_buses_or_kind_are_not_known_may_lead_anywhere(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:01.0 rp\n00:02.0 rp 06-09\n05:00.0 ep\n0a:00.0 ep\n", INTEL);
+    assert_int_equal(may_join(t, "00:01.0", "05:00.0"), RIG_ANSWER_UNKNOWN);
+    assert_int_equal(may_join(t, "00:02.0", "05:00.0"), RIG_ANSWER_NO);
+    assert_int_equal(may_join(t, "00:02.0", "0a:00.0"), RIG_ANSWER_NO);
+    struct rig_function *port = &t->node[function_at(t, "00:02.0")].f;
+    port->subordinate = fact_unknown(NULL);
+    assert_int_equal(may_join(t, "00:02.0", "0a:00.0"), RIG_ANSWER_UNKNOWN);
+    port->subordinate = fact_known(9);
+    port->header_type = fact_unknown(NULL);
+    assert_int_equal(may_join(t, "00:02.0", "0a:00.0"), RIG_ANSWER_NO);
+    port->secondary = fact_unknown(NULL);
+    assert_int_equal(may_join(t, "00:02.0", "0a:00.0"), RIG_ANSWER_UNKNOWN);
+    rig_topology_free(t);
+}
+
 /* A dump of 64 bytes a function, taken of some buses only: a bridge that nothing leads to is taken
  * to be on a root bus. */
 static void a_bus_that_nothing_leads_to_is_assumed_a_root_bus(void **state)
@@ -369,6 +559,12 @@ static void numbers_out_of_range_are_misuse(void **state)
     const struct rig_rules *rules = rig_rules_for("6.1");
     assert_int_equal(rig_p2pdma_decide(t, rules, -1, 0, &d, NULL), RIG_INVALID);
     assert_int_equal(rig_p2pdma_decide(t, rules, 0, 1, &d, NULL), RIG_INVALID);
+    assert_int_equal(rig_p2pdma_decide(t, rules, 1, 0, &d, NULL), RIG_INVALID);
+    assert_int_equal(rig_p2pdma_decide(t, rules, 0, -1, &d, NULL), RIG_INVALID);
+    int one = 1;
+    bool unknown = false;
+    assert_int_equal(rig_p2pdma_distance(t, rules, 0, &one, 1, &unknown), -1);
+    assert_true(unknown);
     rig_topology_free(t);
 }
 
@@ -378,9 +574,17 @@ int main(void)
         cmocka_unit_test(each_row_of_the_table_has_linux_answer),
         cmocka_unit_test(rule_sets_between_differ_where_linux_does),
         cmocka_unit_test(a_release_chooses_its_rule_set),
+        cmocka_unit_test(a_machines_kernel_chooses_its_rule_set),
+        cmocka_unit_test(a_cpu_without_a_family_is_not_amds),
+        cmocka_unit_test(function_1_of_device_0_stands_as_a_root_port_alone),
+        cmocka_unit_test(a_root_bus_whose_first_function_may_be_missing_leaves_the_list_open),
+        cmocka_unit_test(a_conventional_bridge_redirects_nothing_even_unread),
         cmocka_unit_test(the_distance_to_many_is_the_sum),
+        cmocka_unit_test(the_distance_to_many_is_unknown_where_one_is_and_none_is_refused),
         cmocka_unit_test(missing_facts_leave_open_only_what_hangs_on_them),
         cmocka_unit_test(a_cut_source_leaves_open_what_is_above),
+        cmocka_unit_test(what_is_above_a_cut_tree_may_be_a_bridge_that_can_lead_there),
+        cmocka_unit_test(a_bridge_whose_buses_or_kind_are_not_known_may_lead_anywhere),
         cmocka_unit_test(a_bus_that_nothing_leads_to_is_assumed_a_root_bus),
         cmocka_unit_test(redirecting_functions_are_named_in_order),
         cmocka_unit_test(numbers_out_of_range_are_misuse),
