@@ -108,6 +108,7 @@ void poke_run(const struct request *request, struct reply *reply)
 
 void poke_text(struct view *view, const json_t *result)
 {
-    out_format(view->out, "%lld bytes at %s\n", member_number(result, "bytes"),
+    long long bytes = member_number(result, "bytes");
+    out_format(view->out, "%lld byte%s at %s\n", bytes, bytes == 1 ? "" : "s",
                member_text(result, "address"));
 }

@@ -308,13 +308,26 @@ static void devices_text(struct view *view, const struct reach_question *q, cons
     }
 }
 
+static bool is_linked(const json_t *pair)
+{
+    size_t i;
+    const json_t *gate;
+    json_array_foreach(json_object_get(pair, "gates"), i, gate)
+    {
+        if (strcmp(member_text(gate, "gate"), rig_gate_name(RIG_GATE_LINK)) == 0)
+            return json_is_true(json_object_get(gate, "open"));
+    }
+    return false;
+}
+
 static void maps_text(struct view *view, const struct reach_question *q, const json_t *pair)
 {
     int to = rig_topology_find(q->t, member_text(pair, "to"));
     if (to < 0 || !rig_topology_function(q->t, to)->gpu)
         return;
     label(view, "this library maps");
-    out_format(view->out, "%s\n", member_text(pair, "answer"));
+    out_format(view->out, "%s%s\n", member_text(pair, "answer"),
+               is_linked(pair) ? ", by links of a fabric, whatever the bus carries" : "");
 }
 
 static void path_text(struct view *view, const json_t *pair)

@@ -189,7 +189,8 @@ static bool take_as_opened(struct reply *reply, const struct rig_session *s, str
         if (info.life == RIG_LIFE_STOPPED)
             continue;
         rig_bdf_format(info.function, name);
-        if (rig_topology_set_gpu_memory(t, name, info.bytes, &reply->err) != RIG_OK)
+        if (rig_topology_set_gpu_memory(t, name, info.bytes, &reply->err) != RIG_OK ||
+            (info.linked && rig_topology_link(t, name, info.link.fabric, &reply->err) != RIG_OK))
             return false;
     }
     return true;

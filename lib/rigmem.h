@@ -375,6 +375,12 @@ enum rig_status rig_topology_set_gpu(struct rig_topology *t, const char *functio
                                      struct rig_error *err);
 enum rig_status rig_topology_set_gpu_memory(struct rig_topology *t, const char *function,
                                             uint64_t bytes, struct rig_error *err);
+
+/* rig_topology_link says that direct links join the GPU to the others of fabric `fabric`: they
+   reach each other's memory whatever the bus carries. RIG_INVALID: it is no GPU. (memory-module:
+   link, reaches) */
+enum rig_status rig_topology_link(struct rig_topology *t, const char *function, unsigned fabric,
+                                  struct rig_error *err);
 /* The ACS control word of a function; RIG_INVALID where it is known to have no ACS capability. */
 enum rig_status rig_topology_set_acs(struct rig_topology *t, const char *function, uint16_t word,
                                      const char *from, struct rig_error *err);

@@ -243,6 +243,23 @@ for line in sys.stdin: print(json.dumps(json.loads(line)["result"].get("region")
     [ "$("$RIGMEM" list gpu | wc -l)" -eq 9 ]
 }
 
+@test "reach in a session answers with its GPUs as they were opened: memory, links" {
+    "$RIGMEM" -q -m "$machine" open gpu0 gpu2 --link 3:gpu0,gpu2 --gpu-memory gpu0=32GiB
+    run "$RIGMEM" -s s.json reach gpu0 gpu2
+    [ "$status" -eq 0 ]
+    [[ $output == *"this library maps         yes, by links of a fabric"* ]]
+    [ "$(result '[(g["open"],g["decides"],g["why"]) for g in r["pairs"][0]["gates"] if g["gate"]=="link"]' \
+        reach gpu2 gpu0)" = "[(True, True, 'links of fabric 3 join them')]" ]
+    "$RIGMEM" -q reach gpu2 gpu0
+    # 32 GiB behind a BAR of 16: nic0 reaches it no more, the linked peer does
+    run "$RIGMEM" reach nic0 gpu0
+    [ "$status" -eq 1 ]
+    [[ $output == *"bar-small: BAR 1 reaches 16 GiB of 32 GiB of memory"* ]]
+    # without the session's machine there are no links
+    run "$RIGMEM" -m "$machine" reach -q gpu0 gpu2
+    [ "$status" -eq 1 ]
+}
+
 @test "a script stops at its first failure with FILE:LINE, or goes on with -k" {
     printf 'open gpu0\n# a comment\nfree r9; alloc gpu0 gpu 4K\n' >script
     RIGMEM_STATE='' run "$RIGMEM" -m "$machine" -f script

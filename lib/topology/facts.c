@@ -141,6 +141,20 @@ enum rig_status rig_topology_set_gpu_memory(struct rig_topology *t, const char *
     return finish(t, err);
 }
 
+enum rig_status rig_topology_link(struct rig_topology *t, const char *function, unsigned fabric,
+                                  struct rig_error *err)
+{
+    int i;
+    enum rig_status status = find(t, function, &i, err);
+    if (status != RIG_OK)
+        return status;
+    if (!t->node[i].f.gpu)
+        return rig_fail(err, RIG_INVALID, function, "is no GPU");
+    t->node[i].linked = true;
+    t->node[i].fabric = fabric;
+    return RIG_OK;
+}
+
 enum rig_status rig_topology_set_acs(struct rig_topology *t, const char *function, uint16_t word,
                                      const char *from, struct rig_error *err)
 {

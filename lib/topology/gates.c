@@ -89,6 +89,8 @@ struct side side_of(const struct rig_topology *t, int i)
                                                        : RIG_ANSWER_YES;
     if (!f->gpu)
         return s;
+    s.linked = t->node[i].linked;
+    s.fabric = t->node[i].fabric;
     s.assigned = is_assigned(f);
     s.covers = does_cover(t, i);
     s.bits_needed = bits_of_bar(f);
@@ -113,30 +115,40 @@ enum rig_answer gate_mask(const struct side *from, const struct side *to)
     return to->bits_needed <= from->bits_held ? RIG_ANSWER_YES : RIG_ANSWER_NO;
 }
 
-enum rig_answer gates_static(const struct side *from, const struct side *to)
+bool gate_link(const struct side *from, const struct side *to)
+{
+    return from->linked && to->linked && from->fabric == to->fabric &&
+           gate_space(from, to) == RIG_ANSWER_YES;
+}
+
+enum gates gates_static(const struct side *from, const struct side *to)
 {
     if (!to->gpu)
-        return RIG_ANSWER_YES;
+        return GATES_OPEN;
+    if (gate_link(from, to))
+        return GATES_LINKED;
     /* A width that is not known closes nothing: nearly every BAR fits nearly every entry. */
     if (to->remote || gate_mask(from, to) == RIG_ANSWER_NO)
-        return RIG_ANSWER_NO;
+        return GATES_CLOSED;
     const enum rig_answer gates[] = {gate_space(from, to), from->passes, to->passes, to->assigned,
                                      to->covers};
-    enum rig_answer all = RIG_ANSWER_YES;
+    enum gates all = GATES_OPEN;
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(gates); i++) {
         if (gates[i] == RIG_ANSWER_NO)
-            return RIG_ANSWER_NO;
+            return GATES_CLOSED;
         if (gates[i] == RIG_ANSWER_UNKNOWN)
-            all = RIG_ANSWER_UNKNOWN;
+            all = GATES_UNKNOWN;
     }
     return all;
 }
 
-enum rig_answer answer_of(enum rig_answer gates, unsigned possible)
+enum rig_answer answer_of(enum gates gates, unsigned possible)
 {
-    if (gates == RIG_ANSWER_NO || possible == RIG_NOT_SUPPORTED)
+    if (gates == GATES_LINKED)
+        return RIG_ANSWER_YES;
+    if (gates == GATES_CLOSED || possible == RIG_NOT_SUPPORTED)
         return RIG_ANSWER_NO;
-    if (possible & RIG_NOT_SUPPORTED)
+    if (gates == GATES_UNKNOWN || (possible & RIG_NOT_SUPPORTED))
         return RIG_ANSWER_UNKNOWN;
-    return gates;
+    return RIG_ANSWER_YES;
 }

@@ -25,7 +25,18 @@ struct side {
     enum rig_answer covers;   /* the BAR reaches all of its memory */
     unsigned bits_needed;     /* address bits of the BAR's last byte; 0 unknown */
     unsigned bits_held;       /* address bits that its page-table entries hold; 0 unknown */
+    bool linked;              /* links join it to the GPUs of fabric number */
+    unsigned fabric;          /* this */
 };
+
+/* What the static gates say of two functions. */
+enum gates {
+    GATES_OPEN = RIG_ANSWER_YES,
+    GATES_CLOSED = RIG_ANSWER_NO,
+    GATES_UNKNOWN = RIG_ANSWER_UNKNOWN,
+    GATES_LINKED, /* links join them: the bus is not asked */
+};
+#define GATES_COUNT 4
 
 /* side_of is function i's side. */
 struct side side_of(const struct rig_topology *t, int i);
@@ -39,11 +50,14 @@ uint64_t bar_bound(const struct rig_topology *t, int i, int bar);
 enum rig_answer gate_space(const struct side *from, const struct side *to);
 enum rig_answer gate_mask(const struct side *from, const struct side *to);
 
-/* gates_static is all of them together: NO if one is closed, UNKNOWN if one is not known, for two
-   different functions of one machine. Memory of what is no GPU has no such gates: YES. */
-enum rig_answer gates_static(const struct side *from, const struct side *to);
+/* gate_link is true iff links of one fabric join the two, which share a space. */
+bool gate_link(const struct side *from, const struct side *to);
+
+/* gates_static is all of them together: closed if one is, unknown if one is not known, for two
+   different functions of one machine. Memory of what is no GPU has no such gates: open. */
+enum gates gates_static(const struct side *from, const struct side *to);
 
 /* answer_of joins the static gates with the set of verdicts that p2pdma leaves open. */
-enum rig_answer answer_of(enum rig_answer gates, unsigned possible);
+enum rig_answer answer_of(enum gates gates, unsigned possible);
 
 #endif

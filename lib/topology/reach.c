@@ -33,7 +33,7 @@ const char *rig_gate_name(enum rig_gate_token gate)
 /* Linux's word alone: yes, no, or left open. */
 static enum rig_answer carried(unsigned possible)
 {
-    return answer_of(RIG_ANSWER_YES, possible);
+    return answer_of(GATES_OPEN, possible);
 }
 
 static bool goes_up(const struct rig_reach *r)
@@ -111,9 +111,9 @@ enum rig_status rig_reach_pair(const struct rig_topology *t, const struct rig_ru
         return status;
     }
     struct side side_from = side_of(t, from), side_to = side_of(t, to);
-    enum rig_answer gates = gates_static(&side_from, &side_to);
+    enum gates gates = gates_static(&side_from, &side_to);
     if (from == to && side_to.gpu)
-        gates = RIG_ANSWER_NO;
+        gates = GATES_CLOSED;
     r->answer = answer_of(gates, r->p2pdma.possible);
     r->kernel = fact_is(t->machine.p2pdma, 0) ? RIG_ANSWER_NO : carried(r->p2pdma.possible);
     r->path = path_of(t, &r->p2pdma, from, to);

@@ -277,14 +277,17 @@ static void miss_path(const struct rig_topology *t, struct rig_reach *r, struct 
 
 void describe_facts(const struct rig_topology *t, struct rig_reach *r)
 {
-    assumed_of_side(t, r->from, r);
-    assumed_of_side(t, r->to, r);
-    assumed_memory(t, r);
+    struct side from = side_of(t, r->from), to = side_of(t, r->to);
+    bool by_link = gate_link(&from, &to) && r->from != r->to;
+    if (!by_link) {
+        assumed_of_side(t, r->from, r);
+        assumed_of_side(t, r->to, r);
+        assumed_memory(t, r);
+    }
     assumed_path(t, r);
     assumed_host(t, r);
     struct conditions c = {.count = 0};
-    struct side from = side_of(t, r->from), to = side_of(t, r->to);
-    if (to.gpu && r->from != r->to) {
+    if (to.gpu && r->from != r->to && !by_link) {
         miss_iommu(t, r->from, r, &c);
         miss_iommu(t, r->to, r, &c);
         miss_memory(t, &from, &to, r, &c);

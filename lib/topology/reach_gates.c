@@ -82,7 +82,10 @@ static void add_places(const struct rig_topology *t, const struct side *from, co
     else
         add(r, RIG_GATE_OTHER_SPACE, space, true, "one takes addresses from %s, the other from %s",
             space_name(from->space), space_name(to->space));
-    add(r, RIG_GATE_LINK, RIG_ANSWER_NO, false, "no link of a fabric joins them");
+    if (gate_link(from, to) && !self)
+        add(r, RIG_GATE_LINK, RIG_ANSWER_YES, true, "links of fabric %u join them", to->fabric);
+    else
+        add(r, RIG_GATE_LINK, RIG_ANSWER_NO, false, "no link of a fabric joins them");
 }
 
 /* ---- the IOMMU */
@@ -321,6 +324,17 @@ static void add_kernel(const struct rig_topology *t, struct rig_reach *r)
             "whether this kernel is built with CONFIG_PCI_P2PDMA is not known");
 }
 
+/* What is of the bus hangs on nothing where links go around it. */
+static void go_by_link(struct rig_reach *r)
+{
+    for (int i = 0; i < r->gate_count; i++) {
+        enum rig_gate_token gate = r->gates[i].gate;
+        if (gate != RIG_GATE_SELF && gate != RIG_GATE_OTHER_MACHINE &&
+            gate != RIG_GATE_OTHER_SPACE && gate != RIG_GATE_LINK)
+            r->gates[i].decides = false;
+    }
+}
+
 void describe_gates(const struct rig_topology *t, const struct rig_rules *rules,
                     const struct side *from, const struct side *to, struct rig_reach *r)
 {
@@ -340,4 +354,6 @@ void describe_gates(const struct rig_topology *t, const struct rig_rules *rules,
     add_cpu(t, r, asked);
     add_bridges(t, rules, r, refused);
     add_kernel(t, r);
+    if (gate_link(from, to) && r->from != r->to)
+        go_by_link(r);
 }

@@ -68,7 +68,7 @@ struct rig_reach_table {
 #define SHORT_RUN 12           /* working such a run out is faster than keeping it */
 #define MOST_SIDES 256         /* whose gates are worked out beforehand */
 
-static uint8_t cell_of(enum rig_answer gates, unsigned possible, enum rig_path path)
+static uint8_t cell_of(enum gates gates, unsigned possible, enum rig_path path)
 {
     return (uint8_t)((unsigned)answer_of(gates, possible) | possible << 2 | (unsigned)path << 5);
 }
@@ -89,7 +89,7 @@ static int side_number(struct rig_reach_table *table, int function)
         const struct side *k = &table->side[i];
         if (k->gpu == s.gpu && k->space == s.space && k->passes == s.passes &&
             k->assigned == s.assigned && k->covers == s.covers && k->bits_needed == s.bits_needed &&
-            k->bits_held == s.bits_held)
+            k->bits_held == s.bits_held && k->linked == s.linked && k->fabric == s.fabric)
             return i;
     }
     table->side[table->sides] = s;
@@ -242,11 +242,11 @@ const int *rig_reach_table_order(const struct rig_reach_table *table)
 
 /* ---- cells */
 
-static inline enum rig_answer static_gates(const struct rig_reach_table *table, uint16_t from,
-                                           uint16_t to)
+static inline enum gates static_gates(const struct rig_reach_table *table, uint16_t from,
+                                      uint16_t to)
 {
     if (table->gates)
-        return (enum rig_answer)table->gates[from * table->sides + to];
+        return (enum gates)table->gates[from * table->sides + to];
     return gates_static(&table->side[from], &table->side[to]);
 }
 
@@ -278,9 +278,9 @@ static void fill_base(const struct rig_reach_table *table, const struct key *key
         unsigned possible = verdicts(RIG_ANSWER_NO, RIG_ANSWER_NO,
                                      carries(table, key->host_bridge, p->host_bridge));
         enum rig_path path = path_by_bridges(table->t, key->host_bridge, p->host_bridge);
-        uint8_t by_gates[3];
-        for (unsigned gates = 0; gates < 3; gates++)
-            by_gates[gates] = cell_of((enum rig_answer)gates, possible, path);
+        uint8_t by_gates[GATES_COUNT];
+        for (unsigned gates = 0; gates < GATES_COUNT; gates++)
+            by_gates[gates] = cell_of((enum gates)gates, possible, path);
         for (int i = top; i < p->end; i++)
             cells[i] = by_gates[static_gates(table, key->side, table->side_at[i])];
     }
@@ -337,7 +337,7 @@ static void fill_slowly(const struct rig_reach_table *table, int from, int first
         struct rig_p2pdma d;
         int to = table->order[i];
         if (rig_p2pdma_decide(table->t, table->rules, to, table->order[from], &d, NULL) != RIG_OK) {
-            cells[i] = cell_of(RIG_ANSWER_UNKNOWN, 7, RIG_PATH_UNKNOWN);
+            cells[i] = cell_of(GATES_UNKNOWN, 7, RIG_PATH_UNKNOWN);
             continue;
         }
         cells[i] = cell_of(static_gates(table, table->at[from].side, table->at[i].side), d.possible,
@@ -451,7 +451,7 @@ void rig_reach_table_row(struct rig_reach_table *table, int from, const int *tar
     fill_inside(table, position, position, -1, cells);
     unsigned possible = RIG_CELL_POSSIBLE(cells[position]);
     enum rig_answer self =
-        table->side[f->side].gpu ? RIG_ANSWER_NO : answer_of(RIG_ANSWER_YES, possible);
+        table->side[f->side].gpu ? RIG_ANSWER_NO : answer_of(GATES_OPEN, possible);
     cells[position] = (uint8_t)((unsigned)self | possible << 2 | (unsigned)RIG_PATH_SELF << 5);
     uint16_t *distance = targets ? table->distance : out_distances;
     if (out_distances)

@@ -31,6 +31,8 @@ struct node {
     bool iommu_derived;  /* f.iommu was worked out by topology_finish, which may do so again */
     bool memory_derived; /* the same for f.gpu_memory */
     bool name_found;     /* f.name was looked up, and is no fact of the source */
+    bool linked;         /* direct links join it to the other GPUs of its fabric, whose number is */
+    unsigned fabric;     /* this */
 };
 
 struct rig_topology {

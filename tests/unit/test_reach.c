@@ -419,6 +419,63 @@ static void a_yes_by_the_long_way_is_told_the_short_one(void **state)
     rig_topology_free(t);
 }
 
+/* ---- links */
+
+/* The table's cell of the pair, which answers as the pair does. */
+static enum rig_answer cell_answer(const struct rig_topology *t, const char *from, const char *to)
+{
+    struct rig_reach_table *table;
+    uint8_t cell;
+    int target = function_at(t, to);
+    assert_int_equal(rig_reach_table_make(t, rig_rules_for("6.1"), &table, NULL), RIG_OK);
+    rig_reach_table_row(table, function_at(t, from), &target, 1, &cell, NULL);
+    rig_reach_table_free(table);
+    return RIG_CELL_ANSWER(cell);
+}
+
+/* Behind a translating IOMMU, with a BAR that is too small, under a port that redirects: the bus
+   would carry nothing. */
+static void links_of_one_fabric_join_two_gpus_whatever_the_bus_does(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {{"03:00.0", "04:00.0"}, {"04:00.0", "03:00.0"}};
+    struct rig_topology *t =
+        build_machine(CLIENT("001d", "001d", "iommu=translate", "gpu=16384/256"), "Intel:6");
+    assert_int_equal(rig_topology_link(t, "gpu0", 3, NULL), RIG_OK);
+    struct rig_reach r = answer(t, "03:00.0", "04:00.0");
+    assert_int_equal(r.answer, RIG_ANSWER_NO);
+    assert_int_equal(gate(&r, RIG_GATE_LINK)->open, RIG_ANSWER_NO);
+    rig_reach_free(&r);
+    assert_int_equal(rig_topology_link(t, "gpu1", 3, NULL), RIG_OK);
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(pairs); i++) {
+        r = answer(t, pairs[i][0], pairs[i][1]);
+        assert_int_equal(r.answer, RIG_ANSWER_YES);
+        assert_int_equal(r.gate, -1);
+        assert_int_equal(r.p2pdma.possible, RIG_NOT_SUPPORTED);
+        assert_int_equal(gate(&r, RIG_GATE_LINK)->open, RIG_ANSWER_YES);
+        assert_true(gate(&r, RIG_GATE_LINK)->decides);
+        assert_string_equal(gate(&r, RIG_GATE_LINK)->why, "links of fabric 3 join them");
+        assert_false(gate(&r, RIG_GATE_IOMMU_TRANSLATES)->decides);
+        assert_int_equal(cell_answer(t, pairs[i][0], pairs[i][1]), RIG_ANSWER_YES);
+        rig_reach_free(&r);
+    }
+    r = answer(t, "03:00.0", "03:00.0");
+    assert_int_equal(r.answer, RIG_ANSWER_NO);
+    assert_int_equal(gate(&r, RIG_GATE_LINK)->open, RIG_ANSWER_NO);
+    rig_reach_free(&r);
+    /* another fabric */
+    assert_int_equal(rig_topology_link(t, "gpu1", 4, NULL), RIG_OK);
+    assert_int_equal(cell_answer(t, "03:00.0", "04:00.0"), RIG_ANSWER_NO);
+    rig_topology_free(t);
+    /* GPUs of two vendors share no addresses, linked or not */
+    t = build_machine(CLIENT("0000", "0000", "", "id=10de:2684"), "Intel:6");
+    assert_int_equal(rig_topology_link(t, "gpu0", 0, NULL), RIG_OK);
+    assert_int_equal(rig_topology_link(t, "gpu1", 0, NULL), RIG_OK);
+    assert_int_equal(cell_answer(t, "03:00.0", "04:00.0"), RIG_ANSWER_NO);
+    assert_int_equal(rig_topology_link(t, "00:00.0", 0, NULL), RIG_INVALID);
+    rig_topology_free(t);
+}
+
 /* ---- facts from outside */
 
 static void given_facts_that_break_a_rule_change_nothing(void **state)
@@ -485,6 +542,7 @@ int main(void)
         cmocka_unit_test(a_card_is_moved_where_no_setting_helps),
         cmocka_unit_test(a_newer_kernel_is_advised_only_where_its_list_helps),
         cmocka_unit_test(a_yes_by_the_long_way_is_told_the_short_one),
+        cmocka_unit_test(links_of_one_fabric_join_two_gpus_whatever_the_bus_does),
         cmocka_unit_test(given_facts_that_break_a_rule_change_nothing),
         cmocka_unit_test(a_copy_changes_alone),
     };
