@@ -57,9 +57,9 @@ static int graph_file(const char *graph, size_t bytes)
 /* Starts `dot -TKIND` from in to out; 0 or an errno. */
 static int start_dot(const char *kind, int in, int out, pid_t *out_pid)
 {
-    char form[8], name[] = "dot";
+    char form[8], name[] = "dot", quiet[] = "-q"; /* errors only */
     snprintf(form, sizeof form, "-T%s", kind);
-    char *const words[] = {name, form, NULL};
+    char *const words[] = {name, quiet, form, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t defaults;

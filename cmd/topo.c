@@ -87,8 +87,11 @@ void topo_run(const struct request *request, struct reply *reply)
     if (request_has(request, OPT_DOT) || request_has(request, OPT_OUTPUT)) {
         struct out graph;
         out_start(&graph, -1);
-        graph_begin(&graph);
-        if (graph_tree(&graph, t, rules, NULL, &reply->err) == RIG_OK) {
+        struct graph_seen seen = {.redirects = false};
+        graph_begin(&graph, t, rules, "topology");
+        if (graph_tree(&graph, t, rules, NULL, &seen, &reply->err) == RIG_OK) {
+            graph_legend(&graph, &seen);
+            graph_below(&graph, t, &seen, "legend");
             graph_end(&graph);
             picture_reply(request, reply, &graph);
         }

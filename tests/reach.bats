@@ -450,10 +450,57 @@ EOF_PY
     [ "$(json 'd["result"]["pairs"]' <out)" = "[]" ]
 }
 
-@test "--dot: green where it reaches, red and dashed where it is blocked, with the gate" {
+@test "--dot: arrows, green where it reaches, red and dashed where it is blocked; the table has the gate" {
     "$RIGMEM" -m "$machines/arm64.json" reach --dot >graph
-    grep '"0000:04:00.0" -> "0000:03:00.0"' graph | grep 'color="#2e7d32"' | grep -q 'label="PIX"'
-    grep '"0000:04:00.0" -> "0004:01:00.0"' graph | grep 'style=dashed' | grep -q 'label="bridge-unlisted'
+    grep '"0000:04:00.0" -> "0000:03:00.0"' graph | grep -q 'color="#2e7d32"'
+    grep '"0000:04:00.0" -> "0004:01:00.0"' graph | grep 'color="#c62828"' | grep -q 'style=dashed'
+    # both ways alike: one arrow with two heads
+    grep '"0000:03:00.0" -> "0004:01:00.0"' graph | grep -q 'dir=both'
+    refute grep -q '"0004:01:00.0" -> "0000:03:00.0"' graph
+    grep -Fq '<td bgcolor="white">nic0</td><td bgcolor="#c8e6c9">yes<br/><font point-size="8">PIX</font></td><td bgcolor="#ffcdd2">no<br/><font point-size="8">bridge-unlisted</font></td>' graph
+}
+
+@test "--dot marks where pairs end, with how many do" {
+    # gpu2 and gpu3 to each other, nic1 and nvme1 to gpu2: all by the port above gpu2
+    "$RIGMEM" -m "$server" reach --dot >graph
+    grep '"0000:08:08.0" \[' graph | grep -q 'redirects<br/>.*stops 4 pairs'
+    # gpu4 to and from gpu5, nic2 and nvme2: each of the two has its own port and the GPU's
+    grep '"0000:82:08.0" \[' graph | grep -q 'stops 4 pairs'
+    grep '"0000:82:0b.0" \[' graph | grep -q 'stops 2 pairs'
+    # 16 clients to the 4 GPUs of the other socket, and to the 2 under the other switch of their own
+    [ "$(grep -c 'host bridge.*stops 80 pairs' graph)" -eq 2 ]
+    [ "$(grep '"0000:08:09.0" \[' graph | grep -c stops)" -eq 0 ]
+    # a BAR and an IOMMU stop at the function itself
+    "$RIGMEM" -m "$xeon" --assume bar=gpu1:256MiB reach --dot | grep '"0000:98:00.0" \[' | grep -q 'BAR 256 MiB<br/>.*stops 1 pair<'
+    "$RIGMEM" -m "$xeon" --iommu gpu0=translate reach --dot | grep '"0000:16:00.0" \[' | grep -q 'IOMMU translates<br/>.*stops 2 pairs<'
+}
+
+@test "--dot of one pair: its ends and what is above them, and the way in colour" {
+    "$RIGMEM" -m "$server" reach nic1 gpu2 --dot >graph || [ "$?" -eq 1 ]
+    refute grep -q '0000:0a:00.0' graph
+    # from both ends up to the common bridge 07:00.0 and no further
+    for edge in '"0000:07:00.0" -> "0000:08:08.0"' '"0000:08:08.0" -> "0000:09:00.0"' '"0000:07:00.0" -> "0000:08:0a.0"' \
+        '"0000:08:0a.0" -> "0000:0b:00.0"'; do
+        grep -F "$edge" graph | grep -q 'color="#c62828"'
+    done
+    [ "$(grep -F '"0000:00:03.0" -> "0000:07:00.0"' graph | grep -c color=)" -eq 0 ]
+    "$RIGMEM" -m "$server" reach nic0 gpu0 --dot | grep -F '"0000:01:00.0" -> "0000:02:08.0"' | grep -q 'color="#2e7d32"'
+    # any function may be asked about
+    "$RIGMEM" -m "$server" reach 0000:00:00.0 gpu0 --dot >graph || [ "$?" -eq 1 ]
+    grep '"0000:00:00.0" \[' graph | grep -q 'host bridge'
+}
+
+@test "--dot explains what it shows, and nothing else, and names devices, machine and rules" {
+    "$RIGMEM" -m "$server" reach --dot >graph
+    grep -q '<b>server-8gpu</b>: who reaches whose memory, by the rules of Linux 6.1, on .*, CPU GenuineIntel family 6' graph
+    sed -n '/^  legend/,$p' graph >legend
+    for word in redirects stops 'one colour' PIX 'GT/s'; do
+        grep -q "$word" legend
+    done
+    refute grep -Eq '&#x2192;|SYS|ACS [?]' legend
+    grep '"0000:03:00.0" \[' graph | grep -q '<br/>Tesla V100 PCIe 16GB<br/>memory 16 GiB<br/>BAR 16 GiB'
+    "$RIGMEM" -m "$machines/client-intel-unprivileged.txt" reach --dot | sed -n '/^  legend/,$p' | grep -q 'ACS [?]'
+    "$RIGMEM" -m "$machines/desktop-amd.txt" reach --dot | grep 'host bridge 0000:00' | grep -q 'AMD Zen: passes requests on'
 }
 
 @test "--dot of eight GPUs: colours for groups and one table, no edges between pairs" {
@@ -461,8 +508,40 @@ EOF_PY
     refute grep -q 'constraint=false' graph
     grep -q '<td bgcolor="#a5d6a7">gpu0 gpu1</td>' graph
     grep -q 'gpu6 gpu7' graph
+    # clients with the same row share it
+    grep -Fq '<td bgcolor="white">nic0 nvme0</td>' graph
+    # all alike: one group, told by its ends
+    "$RIGMEM" -m "$server" --cpu AMD:25 reach --dot | grep -Fq '<td bgcolor="#a5d6a7">gpu0-gpu7</td>'
+    # one row is no answer to who reaches whom: no groups
+    "$RIGMEM" -m "$server" reach gpu2 --dot >graph
+    refute grep -Eq 'a5d6a7|one colour' graph
     command -v dot >/dev/null || skip "needs graphviz"
     dot -Tsvg graph >/dev/null
+}
+
+@test "graphviz draws the pictures of all bundled machines without a word" {
+    command -v dot >/dev/null || skip "needs graphviz"
+    for machine in "$machines"/*.json "$machines"/*.hex "$machines"/*.txt; do
+        "$RIGMEM" -m "$machine" reach --dot >graph 2>/dev/null
+        dot -Tsvg graph 2>&1 >picture.svg | tee -a words
+        grep -q '</svg>' picture.svg
+    done
+    [ ! -s words ]
+    run "$RIGMEM" -m "$server" reach gpu2 -o row.svg
+    [ "$output" = "" ]
+}
+
+@test "the picture in README is that of the machine it says" {
+    man=$BATS_TEST_DIRNAME/../man
+    "$RIGMEM" -m "$machines/arm64.json" reach --dot >now
+    # stale: rigmem -m tests/machines/arm64.json reach -o man/arm64.dot, and again with .svg
+    cmp now "$man/arm64.dot"
+    grep -q '](man/arm64.svg)' "$man/../README.md"
+    command -v dot >/dev/null || skip "needs graphviz"
+    # places and sizes hang on the fonts: the words do not
+    words() { grep -o '>[^<]*</text>' "$1" | sort; }
+    dot -q -Tsvg now >now.svg
+    cmp <(words now.svg) <(words "$man/arm64.svg")
 }
 
 @test "-o writes the picture; with --json the result is the file" {
