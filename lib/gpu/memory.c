@@ -206,10 +206,12 @@ static void settle(struct rig_memory *m, bool giving_back)
     }
     gpu_memory_unlock(m);
     rig_page_table_drop(tables);
-    /* A view whose unmap is cut short is the function's. */
-    if (view && !giving_back)
+    /* Views are the give-back's, which may be under way in another thread, unless a reservation
+       holds it up for good. One whose unmap is cut short is the function's. */
+    bool ours = mine && !giving_back && m->device && device_reserved(m->device);
+    if (view && ours)
         device_unmap(m->device, view, NULL);
-    if (mine && !giving_back)
+    if (ours)
         part_close(&m->part);
     while (chain) {
         struct peer *peer = chain;
