@@ -170,6 +170,8 @@ struct judge *judge_open(const struct judge_machine *shape)
         fail_msg("%s: %s", err.what, err.why);
     rig_topology_free(t);
     struct rig_gpus_options spaces = rig_space_options();
+    if (shape->space)
+        spaces.space_bytes = shape->space;
     assert_int_equal(rig_gpus_create(j->machine, &spaces, &j->gpus, NULL), RIG_OK);
     j->own = aligned_alloc(PAGE, 16 * PAGE);
     assert_non_null(j->own);

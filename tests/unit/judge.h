@@ -17,6 +17,7 @@ struct judge_machine {
     const char *format[MODEL_GPUS];
     struct model_gpu gpu[MODEL_GPUS]; /* reach, translated, client_reaches */
     bool linked;                      /* the first two GPUs are */
+    uint64_t space;                   /* bytes of each space, 0: as always */
 };
 
 struct judge {

@@ -236,9 +236,12 @@ unsigned model_may_map_peer(const struct model *m, int life, int region, struct 
     if (b->kind == MODEL_LENT && b->under < 0 && !m->gpu[by].translated)
         return MODEL_SET(RIG_REFUSED);
     unsigned set = MODEL_SET(RIG_OK);
-    /* Whose pages they are may have let them go, and the process's window with them. */
-    if (b->kind == MODEL_LENT && b->under >= 0 &&
-        owners((struct model *)(uintptr_t)m, b->under)->held != MODEL_MUST)
+    /* Whose pages they are may have let them go, or does so in this request, and the process's
+       window with them. */
+    const struct model_map *lender =
+        b->under >= 0 ? owners((struct model *)(uintptr_t)m, b->under) : NULL;
+    if (lender &&
+        (lender->held != MODEL_MUST || (lender->state == MODEL_WAIT && lender->life == life)))
         set |= MODEL_SET(RIG_REFUSED);
     if (is_gone(m, b->life))
         set |= MODEL_SET(RIG_REFUSED) | MODEL_SET(RIG_FAILED);
