@@ -56,6 +56,8 @@ LIB_SRC := $(sort $(wildcard lib/*/*.c lib/*/*/*.c))
 CMD_SRC := $(sort $(wildcard cmd/*.c))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c))
 UNIT_HELP := $(sort $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c)))
+CRASH_SRC := $(sort $(wildcard tests/crash/test_*.c))
+CRASH_HELP := $(sort $(filter-out $(CRASH_SRC),$(wildcard tests/crash/*.c)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 BENCH_SRC := $(sort $(wildcard tests/bench/bench_*.c))
 BENCH_TOOL_SRC := $(sort $(wildcard tests/bench/tools/*.c))
@@ -69,6 +71,8 @@ LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CMD_OBJ := $(CMD_SRC:%.c=$(B)/%.o)
 UNIT_HELP_OBJ := $(UNIT_HELP:%.c=$(B)/%.o)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(B)/unit/%)
+CRASH_HELP_OBJ := $(CRASH_HELP:%.c=$(B)/%.o)
+CRASH_BIN := $(CRASH_SRC:tests/crash/%.c=$(B)/crash/%)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%)
 BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(B)/bench/%)
 BENCH_TOOLS := $(BENCH_TOOL_SRC:tests/bench/tools/%.c=$(B)/bench/%)
@@ -89,7 +93,8 @@ all: $(PROGRAM) $(B)/librigmem.a
 # ---- build
 
 # Holds what the objects were made with and of: a change of either makes them anew.
-FLAGS_NOW = $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) $(LIBS) : $(LIB_SRC) $(CMD_SRC) $(UNIT_HELP)
+FLAGS_NOW = $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) $(LIBS) : $(LIB_SRC) $(CMD_SRC) $(UNIT_HELP) \
+	$(CRASH_HELP)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FLAGS_NOW)' | cmp -s - $@ || echo '$(FLAGS_NOW)' > $@
@@ -124,6 +129,17 @@ $(B)/unit/%: tests/unit/%.c $(UNIT_HELP_OBJ) $(LIB_OBJ) $(B)/flags
 		$(UNIT_HELP_OBJ) $(LIB_OBJ) -lcmocka -lm $(LIBS)
 $(UNIT_HELP_OBJ): CPPFLAGS += -Itests/unit
 
+# Programs in which commands go wrong: the library's and the commands' code, with the calls that
+# tests/crash/shim.c names in its hands.
+CRASH_WRAPS := $(shell sed -n 's/^SHIMMED.[^,]*, \([a-z]*\), .*/-Wl,--wrap=\1/p' tests/crash/shim.c)
+$(B)/crash/%: tests/crash/%.c $(CRASH_HELP_OBJ) $(UNIT_HELP_OBJ) $(LIB_OBJ) \
+		$(filter-out $(B)/cmd/main.o,$(CMD_OBJ)) $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(ALL_CFLAGS) $(LDFLAGS) $(CRASH_WRAPS) -MMD -MP -MF $@.d \
+		-o $@ $(filter %.c %.o,$^) -lcmocka -lm $(LIBS)
+$(CRASH_HELP_OBJ): CPPFLAGS += -Itests/unit
+
 # Fuzz targets see the library and the commands' parsers; VARIANT is fuzz then.
 $(B)/fuzz/%: tests/fuzz/%.c $(LIB_OBJ) $(filter-out $(B)/cmd/main.o,$(CMD_OBJ)) $(B)/flags
 	@mkdir -p $(@D)
@@ -145,6 +161,7 @@ $(B)/bench/%: tests/bench/tools/%.c $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $<
 
 -include $(wildcard $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(UNIT_HELP_OBJ:.o=.d) $(UNIT_BIN:=.d) \
+	$(CRASH_HELP_OBJ:.o=.d) $(CRASH_BIN:=.d) \
 	$(FUZZ_BIN:=.d) $(BENCH_BIN:=.d) $(BENCH_TOOLS:=.d))
 
 # ---- show
@@ -169,12 +186,13 @@ export TSAN_OPTIONS ?= halt_on_error=1
 
 # The suites of one variant, and the names of their results.
 UNIT_SUITES := $(UNIT_SRC:tests/unit/%.c=unit/%)
+CRASH_SUITES := $(CRASH_SRC:tests/crash/%.c=crash/%)
 BATS_SUITES := $(BATS:tests/%.bats=bats/%)
 THREAD_SUITES := $(filter unit/%threads,$(UNIT_SUITES)) $(filter unit/%thread,$(UNIT_SUITES))
 HOUSE_SUITES := $(HOUSE_BATS:tests/house/%.bats=house/%) house/examples
 FUZZ_SUITES := $(FUZZ_SRC:tests/fuzz/%.c=fuzz/%)
 BENCH_SUITES := $(BENCH_SRC:tests/bench/%.c=bench/%)
-CHECKED := $(foreach v,release asan,$(addprefix $(v)/,$(UNIT_SUITES) $(BATS_SUITES))) \
+CHECKED := $(foreach v,release asan,$(addprefix $(v)/,$(UNIT_SUITES) $(CRASH_SUITES) $(BATS_SUITES))) \
 	$(addprefix tsan/,$(THREAD_SUITES)) $(HOUSE_SUITES) $(FUZZ_SUITES) $(BENCH_SUITES)
 
 .PHONY: check check-suites
@@ -188,9 +206,9 @@ check-suites: check-release check-asan check-tsan check-fuzz check-bench
 
 # Each variant is built by one make only.
 .PHONY: check-release check-asan check-tsan check-fuzz check-bench
-check-release: unit-suites bats-suites house-suites
+check-release: unit-suites crash-suites bats-suites house-suites
 check-asan:
-	+@$(MAKE) VARIANT=asan unit-suites bats-suites
+	+@$(MAKE) VARIANT=asan unit-suites crash-suites bats-suites
 check-tsan:
 	+@$(MAKE) VARIANT=tsan thread-suites
 check-fuzz:
@@ -199,17 +217,20 @@ check-fuzz:
 check-bench: check-release check-asan check-tsan check-fuzz
 	+@$(MAKE) BENCH_SHORT=1 bench-suites
 
-.PHONY: unit-suites bats-suites house-suites thread-suites fuzz-suites bench-suites
+.PHONY: unit-suites crash-suites bats-suites house-suites thread-suites fuzz-suites bench-suites
 unit-suites: $(UNIT_SUITES) ; @:
+crash-suites: $(CRASH_SUITES) ; @:
 bats-suites: $(BATS_SUITES) ; @:
 house-suites: $(HOUSE_SUITES) ; @:
 thread-suites: $(THREAD_SUITES) ; @:
 fuzz-suites: $(FUZZ_SUITES) ; @:
 bench-suites: $(BENCH_SUITES) ; @:
 
-.PHONY: $(UNIT_SUITES) $(BATS_SUITES) $(HOUSE_SUITES) $(FUZZ_SUITES) $(BENCH_SUITES)
+.PHONY: $(UNIT_SUITES) $(CRASH_SUITES) $(BATS_SUITES) $(HOUSE_SUITES) $(FUZZ_SUITES) $(BENCH_SUITES)
 $(UNIT_SUITES): unit/%: $(B)/unit/%
 	@CMOCKA_MESSAGE_OUTPUT=TAP $(SUITE) $(VARIANT)/$@ $(TSAN_RUN) $<
+$(CRASH_SUITES): crash/%: $(B)/crash/%
+	@CMOCKA_MESSAGE_OUTPUT=TAP $(SUITE) $(VARIANT)/$@ $<
 $(BATS_SUITES): bats/%: tests/%.bats $(PROGRAM)
 	@RIGMEM=$(CURDIR)/$(B)/rigmem $(SUITE) $(VARIANT)/$@ bats --tap $<
 $(filter-out house/examples,$(HOUSE_SUITES)): house/%: tests/house/%.bats all
@@ -233,7 +254,7 @@ unit:
 	+@$(MAKE) -k $(PARALLEL) RESULTS=$(RESULTS)/$@ unit-suites; \
 		tests/total $(RESULTS)/$@ $(addprefix $(VARIANT)/,$(UNIT_SUITES))
 # Without the long ones: what a change is tried with before it is handed on.
-QUICK := $(foreach s,$(UNIT_SUITES),$(if $(strip $(foreach w,model soak lives thread sweep,\
+QUICK := $(foreach s,$(UNIT_SUITES),$(if $(strip $(foreach w,model soak lives thread,\
 	$(findstring $(w),$(s)))),,$(s)))
 unit-quick:
 	@rm -rf $(RESULTS)/$@
@@ -254,10 +275,11 @@ fuzz:
 soak:
 	@rm -rf $(RESULTS)/$@
 	+@RIGMEM_SOAK=$(SOAK) SUITE_SECONDS=86400 $(MAKE) -k $(PARALLEL) RESULTS=$(RESULTS)/$@ \
-		unit-suites bats-suites; \
+		unit-suites crash-suites bats-suites; \
 		RIGMEM_SOAK=$(SOAK) SUITE_SECONDS=86400 $(MAKE) -k $(PARALLEL) VARIANT=tsan \
 		RESULTS=$(RESULTS)/$@ thread-suites; \
-		tests/total $(RESULTS)/$@ $(addprefix release/,$(UNIT_SUITES) $(BATS_SUITES)) \
+		tests/total $(RESULTS)/$@ \
+		$(addprefix release/,$(UNIT_SUITES) $(CRASH_SUITES) $(BATS_SUITES)) \
 		$(addprefix tsan/,$(THREAD_SUITES))
 bench: all $(BENCH_BIN) $(BENCH_TOOLS)
 	@kept=0; for b in $(BENCH_BIN); do echo "== $${b##*/}"; \
@@ -266,8 +288,10 @@ bench: all $(BENCH_BIN) $(BENCH_TOOLS)
 coverage:
 	@tests/packages build check coverage
 	@rm -rf $(RESULTS)/$@ && find build -name '*.gcda' -delete 2>/dev/null || :
-	+@$(MAKE) -k $(PARALLEL) VARIANT=coverage RESULTS=$(RESULTS)/$@ unit-suites bats-suites; \
-		tests/total $(RESULTS)/$@ $(addprefix coverage/,$(UNIT_SUITES) $(BATS_SUITES))
+	+@$(MAKE) -k $(PARALLEL) VARIANT=coverage RESULTS=$(RESULTS)/$@ unit-suites crash-suites \
+		bats-suites; \
+		tests/total $(RESULTS)/$@ \
+		$(addprefix coverage/,$(UNIT_SUITES) $(CRASH_SUITES) $(BATS_SUITES))
 	@gcovr --root . --object-directory build/coverage --filter lib/gpu/ \
 		--branches --exclude-unreachable-branches --sort-uncovered
 	@gcovr --root . --object-directory build/coverage --filter lib/ --filter cmd/ \
@@ -316,7 +340,7 @@ lint/clang-format:
 
 # Everything that is compiled, tests too, nothing run.
 .PHONY: compile
-compile: all $(UNIT_BIN) $(BENCH_BIN) $(BENCH_TOOLS)
+compile: all $(UNIT_BIN) $(CRASH_BIN) $(BENCH_BIN) $(BENCH_TOOLS)
 
 .PHONY: format
 format:

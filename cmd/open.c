@@ -187,6 +187,7 @@ static bool open_all(struct opening *o)
 void open_run(const struct request *request, struct reply *reply)
 {
     struct opening o = {.request = request, .reply = reply};
+    session_make_directories(request);
     o.s = session_enter(request, reply, RIG_SESSION_CHANGE, true);
     if (!o.s)
         return;

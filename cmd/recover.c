@@ -4,9 +4,14 @@
    nothing outside its session, so that there is no claim whose session is gone. */
 void recover_run(const struct request *request, struct reply *reply)
 {
-    struct rig_session *s = session_enter(request, reply, RIG_SESSION_CHANGE, false);
+    struct rig_session *s = session_enter(request, reply, RIG_SESSION_CHANGE, true);
     if (!s)
         return;
+    if (!rig_session_is_open(s) && !rig_session_warning(s, 0)) {
+        session_missing(reply);
+        session_abandon(request, s);
+        return;
+    }
     json_t *found = json_array();
     for (size_t i = 0; rig_session_warning(s, i); i++)
         add(reply, found, text_json(rig_session_warning(s, i)));

@@ -49,12 +49,10 @@ const char *session_path(const struct request *request, struct reply *reply, cha
     return path;
 }
 
-/* Makes the directories above the default state file, 0700. What cannot be made is told by who
-   opens the file. */
-static void make_directories(const char *path)
+void session_make_directories(const struct request *request)
 {
     char text[4096];
-    if (snprintf(text, sizeof text, "%s", path) >= (int)sizeof text)
+    if (session_in_memory(request) || given_state(request) || !default_state(text, sizeof text))
         return;
     for (char *slash = strchr(text + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -123,7 +121,7 @@ static bool check_machine(const struct request *request, struct reply *reply,
 /* ---- the transaction */
 
 static struct rig_session *begin(const struct request *request, struct reply *reply,
-                                 enum rig_session_use use, bool may_start)
+                                 enum rig_session_use use)
 {
     struct rig_session *s = NULL;
     if (session_in_memory(request)) {
@@ -137,25 +135,27 @@ static struct rig_session *begin(const struct request *request, struct reply *re
     const char *path = session_path(request, reply, text, sizeof text);
     if (!path)
         return NULL;
-    if (may_start && path == text)
-        make_directories(path);
     if (request->settings.dry_run && use == RIG_SESSION_CHANGE)
         use = RIG_SESSION_TRY;
     return rig_session_begin(path, use, &s, &reply->err) == RIG_OK ? s : NULL;
 }
 
+void session_missing(struct reply *reply)
+{
+    reply_fail(reply, RIG_INVALID, NULL, "rigmem open -m FILE starts one", "no session is open");
+}
+
 struct rig_session *session_enter(const struct request *request, struct reply *reply,
                                   enum rig_session_use use, bool may_start)
 {
-    struct rig_session *s = begin(request, reply, use, may_start);
+    struct rig_session *s = begin(request, reply, use);
     if (!s)
         return NULL;
     add_warnings(reply, s);
     if (!rig_session_is_open(s)) {
         if (may_start)
             return s;
-        reply_fail(reply, RIG_INVALID, NULL, "rigmem open -m FILE starts one",
-                   "no session is open");
+        session_missing(reply);
     } else if (check_machine(request, reply, s)) {
         return s;
     }
@@ -220,7 +220,7 @@ bool session_topology(const struct request *request, struct reply *reply, struct
     if (request_has(request, OPT_MACHINE) ||
         (!given_state(request) && !(request->settings.memory && *request->settings.memory)))
         return false;
-    struct rig_session *s = begin(request, reply, RIG_SESSION_LOOK, false);
+    struct rig_session *s = begin(request, reply, RIG_SESSION_LOOK);
     if (!s)
         return false;
     bool there = rig_session_is_open(s) && load_topology(request, reply, s, out);

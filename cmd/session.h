@@ -13,11 +13,18 @@ const char *session_path(const struct request *request, struct reply *reply, cha
 /* session_in_memory is true iff the request's session is the one in this process. */
 bool session_in_memory(const struct request *request);
 
+/* session_make_directories makes the directories above the default state file, 0700, where the
+   request is about that. What cannot be made is told by who opens the file. */
+void session_make_directories(const struct request *request);
+
 /* session_enter begins the request's transaction; `use` is that of a real run. NULL: the reply
    holds the error, such as that there is no session, unless may_start. -m and the facts must be
    those of the session's machine. */
 struct rig_session *session_enter(const struct request *request, struct reply *reply,
                                   enum rig_session_use use, bool may_start);
+
+/* session_missing makes the reply the error that no session is open. */
+void session_missing(struct reply *reply);
 
 /* session_leave commits what changed, whatever the reply holds, and ends the transaction. */
 void session_leave(const struct request *request, struct reply *reply, struct rig_session *s);

@@ -162,9 +162,7 @@ static bool ends_with(const char *name, const char *end)
     return a >= b && strcmp(name + a - b, end) == 0;
 }
 
-/* Whether a twin's file is called so: FUNCTION-memory, FUNCTION-barN, or the one of system memory.
- */
-static bool is_memory_file(const char *name)
+bool twin_is_file(const char *name)
 {
     if (strcmp(name, TWIN_SYSTEM_FILE) == 0)
         return true;
@@ -191,7 +189,7 @@ static enum rig_status empty_directory(struct twin *w, const char *path, struct 
     }
     enum rig_status status = RIG_OK;
     for (struct dirent *e = readdir(dir); e && status == RIG_OK; e = readdir(dir))
-        if (is_memory_file(e->d_name) && unlinkat(w->directory, e->d_name, 0) != 0)
+        if (twin_is_file(e->d_name) && unlinkat(w->directory, e->d_name, 0) != 0)
             status = rig_fail(err, RIG_REFUSED, e->d_name, "%s", RIG_ERRNO(errno));
     closedir(dir);
     return status;

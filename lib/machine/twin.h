@@ -65,6 +65,10 @@ enum rig_status twin_reopen(const struct rig_topology *t, const char *directory,
                             const json_t *state, struct rig_machine **out_machine,
                             struct rig_error *err);
 
+/* twin_is_file is true iff a file of a twin's directory is called so: FUNCTION-memory,
+   FUNCTION-barN, or the one of system memory. */
+bool twin_is_file(const char *name);
+
 /* twin_is is true iff m is a twin: all functions below want one. */
 bool twin_is(const struct rig_machine *m);
 

@@ -1,5 +1,7 @@
 #include "session/place.h"
 
+#include "machine/twin.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -218,7 +220,10 @@ enum rig_status place_lock(struct place *p, struct rig_error *err)
     named(p, ".lock", name);
     for (int i = 0; i < LOCK_TRIES; i++) {
         bool missing;
-        int fd = open_file(p, ".lock", O_RDWR | O_CREAT, &missing, &local);
+        int fd = open_file(p, ".lock", O_RDWR, &missing, &local);
+        p->used = fd >= 0;
+        if (fd < 0 && missing)
+            fd = open_file(p, ".lock", O_RDWR | O_CREAT, &missing, &local);
         if (fd < 0) {
             if (err && err->status == RIG_OK)
                 *err = local;
@@ -350,15 +355,18 @@ enum rig_status place_append(const struct place *p, const char *line, size_t byt
             *err = local;
         return status_of(&local, missing);
     }
-    struct stat st;
-    bool put = fstat(fd, &st) == 0 && put_all(fd, line, bytes);
+    struct stat st = {.st_size = -1};
+    bool put = fstat(fd, &st) == 0;
+    /* What is there may end in the middle of a killed command's line. */
+    put = put && (st.st_size == 0 || put_all(fd, "\n", 1)) && put_all(fd, line, bytes);
     int why = errno;
-    if (!put && st.st_size >= 0 && ftruncate(fd, st.st_size) != 0)
-        why = errno;
     close(fd);
-    *out_before = (uint64_t)st.st_size;
-    if (put)
+    if (put) {
+        *out_before = (uint64_t)st.st_size;
         return RIG_OK;
+    }
+    if (st.st_size >= 0)
+        place_cut(p, (uint64_t)st.st_size);
     return rig_fail(err, RIG_FAILED, p->path, "its intent cannot be written: %s", RIG_ERRNO(why));
 }
 
@@ -427,8 +435,25 @@ void place_remove_memory(const struct place *p)
         return;
     }
     for (struct dirent *e = readdir(dir); e; e = readdir(dir))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+        if (twin_is_file(e->d_name))
             unlinkat(dirfd(dir), e->d_name, 0);
     closedir(dir);
     unlinkat(p->directory, name, AT_REMOVEDIR);
+}
+
+bool place_clean(const struct place *p)
+{
+    static const char *const left[] = {".tmp", ".intent", ".d"};
+    bool any = false;
+    for (size_t i = 0; p->used && i < RIG_ARRAY_LENGTH(left); i++) {
+        char name[NAME_MAX + 1];
+        struct stat st;
+        any = any || fstatat(p->directory, named(p, left[i], name), &st, AT_SYMLINK_NOFOLLOW) == 0;
+    }
+    if (!any)
+        return false;
+    place_remove(p, ".tmp");
+    place_remove(p, ".intent");
+    place_remove_memory(p);
+    return true;
 }

@@ -15,6 +15,7 @@ struct place {
     const char *name; /* in path */
     int directory;
     int lock;
+    bool used; /* the lock file was there before: an earlier command's, or one's that waits */
 };
 
 /* place_open makes *out_place the place that `path` names, with nothing locked. RIG_REFUSED: a
@@ -57,7 +58,12 @@ enum rig_status place_memory(const struct place *p, char **out_path, int *out_fd
 /* place_remove removes name + suffix, which need not be there. */
 void place_remove(const struct place *p, const char *suffix);
 
-/* place_remove_memory removes name.d and the files in it. */
+/* place_remove_memory removes a twin's files in name.d, and name.d if nothing else is in it. */
 void place_remove_memory(const struct place *p);
+
+/* place_clean removes what a command that was killed as it opened or closed a session left beside
+   the session's file, which is not there: name.tmp, name.intent, name.d. False: nothing was. Where
+   the lock file was not there before, nothing is an earlier command's, and it does nothing. */
+bool place_clean(const struct place *p);
 
 #endif

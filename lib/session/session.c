@@ -99,6 +99,9 @@ static enum rig_status begin_file(struct rig_session *s, const char *path, struc
     char *text;
     size_t bytes;
     status = place_read(&s->place, "", &text, &bytes, err);
+    if (status == RIG_OK && !text && s->use == RIG_SESSION_CHANGE && place_clean(&s->place))
+        session_warn(s, "a command was killed as it opened or closed a session: what it left is "
+                        "removed");
     if (status != RIG_OK || !text)
         return status;
     status = load(s, text, bytes, err);
@@ -388,6 +391,7 @@ enum rig_status rig_session_close(struct rig_session *s, bool force, struct rig_
         return force ? RIG_OK : status;
     place_remove(&s->place, "");
     place_remove(&s->place, ".intent");
+    place_remove(&s->place, ".tmp");
     place_remove_memory(&s->place);
     enum rig_status synced = place_sync(&s->place, err);
     return force || status == RIG_OK ? synced : status;
