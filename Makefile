@@ -106,6 +106,9 @@ $(B)/%.o: %.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# Loops that the compiler is to make of whole registers, which gcc 12 leaves to -O3.
+$(B)/lib/gpu/page_ranges.o: private CFLAGS += -O3
+
 # The static library defines the names of rigmem.h and no others.
 $(B)/librigmem.symbols: lib/rigmem.h
 	@mkdir -p $(@D)

@@ -24,11 +24,46 @@ static void keys_fill(uint64_t *keys, unsigned n, uint64_t key, uint64_t page)
         keys[k] = key + k * page;
 }
 
+static uint64_t *keys_take(struct rig_page_table *t)
+{
+    uint64_t *keys = t->spare_keys;
+    if (keys) {
+        memcpy(&t->spare_keys, keys, sizeof t->spare_keys);
+        return keys;
+    }
+    struct key_chunk *chunk = t->key_chunk;
+    if (!chunk || chunk->used == chunk->arrays) {
+        size_t arrays = chunk ? chunk->arrays * 2 : CHUNK_FIRST;
+        arrays = arrays < CHUNK_MOST ? arrays : CHUNK_MOST;
+        chunk = aligned_alloc(_Alignof(struct key_chunk),
+                              sizeof *chunk + arrays * sizeof(struct key_array));
+        if (!chunk)
+            return NULL;
+        chunk->next = t->key_chunk;
+        chunk->arrays = arrays;
+        chunk->used = 0;
+        t->key_chunk = chunk;
+    }
+    return chunk->array[chunk->used++].key;
+}
+
+void shadow_keys_give(struct rig_page_table *t, struct page_node *node)
+{
+    uint64_t *keys = node->keys;
+    node->keys = NULL;
+    if (keys && shadow_entries(t, node->level) == KEYS_A_TABLE) {
+        memcpy(keys, &t->spare_keys, sizeof t->spare_keys);
+        t->spare_keys = keys;
+    } else {
+        free(keys);
+    }
+}
+
 /* A key an entry. Those of [i, i + n) are about to be set, and left as they are. */
-static bool expand(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
+static bool expand(struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
 {
     unsigned entries = shadow_entries(t, node->level);
-    uint64_t *keys = malloc(entries * sizeof *keys);
+    uint64_t *keys = entries == KEYS_A_TABLE ? keys_take(t) : malloc(entries * sizeof *keys);
     if (!keys)
         return false;
     memset(keys, 0, i * sizeof *keys);
@@ -54,7 +89,7 @@ static void run_remove(struct page_node *node, unsigned r)
     memmove(&node->run[r], &node->run[r + 1], (node->runs - r) * sizeof node->run[0]);
 }
 
-bool shadow_set(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n,
+bool shadow_set(struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n,
                 uint64_t key)
 {
     uint64_t page = shadow_page(t, node->level);
@@ -85,17 +120,17 @@ bool shadow_set(const struct rig_page_table *t, struct page_node *node, unsigned
     return true;
 }
 
-bool shadow_singles(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
+bool shadow_singles(struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
 {
     return node->keys || expand(t, node, i, n);
 }
 
-bool shadow_splits(const struct rig_page_table *t, struct page_node *node)
+bool shadow_splits(struct rig_page_table *t, struct page_node *node)
 {
     return node->keys || node->runs < NODE_RUNS || expand(t, node, 0, 0);
 }
 
-static void clear_keys(struct page_node *node, unsigned i, unsigned n)
+static void clear_keys(struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
 {
     unsigned mapped = 0;
     for (unsigned k = i; k < i + n; k++) {
@@ -103,10 +138,8 @@ static void clear_keys(struct page_node *node, unsigned i, unsigned n)
         node->keys[k] = 0;
     }
     node->leaves = (uint16_t)(node->leaves - mapped);
-    if (node->leaves == 0) {
-        free(node->keys);
-        node->keys = NULL;
-    }
+    if (node->leaves == 0)
+        shadow_keys_give(t, node);
 }
 
 /* Cuts [i, end) out of run r, which overlaps it; true iff a piece of the run stays before i, so
@@ -133,10 +166,10 @@ static bool clear_run(struct page_node *node, unsigned r, unsigned i, unsigned e
     return head;
 }
 
-void shadow_clear(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
+void shadow_clear(struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
 {
     if (node->keys) {
-        clear_keys(node, i, n);
+        clear_keys(t, node, i, n);
         return;
     }
     unsigned end = i + n;
@@ -144,7 +177,7 @@ void shadow_clear(const struct rig_page_table *t, struct page_node *node, unsign
         r += clear_run(node, r, i, end, shadow_page(t, node->level));
 }
 
-void shadow_doubt(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
+void shadow_doubt(struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n)
 {
     if (node->leaves == 0)
         return;

@@ -6,6 +6,7 @@
 #ifndef RIG_GPU_PAGE_PLAN_H
 #define RIG_GPU_PAGE_PLAN_H
 
+#include "gpu/page_ranges.h"
 #include "gpu/page_shadow.h"
 
 /* Where a plan is in its ranges: the rest of a run, adjoining ranges taken as one. bytes is 0 at

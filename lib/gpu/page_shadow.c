@@ -143,9 +143,8 @@ static struct page_node *node_take(struct rig_page_table *t)
 
 static void node_spare(struct rig_page_table *t, struct page_node *node)
 {
-    free(node->keys);
+    shadow_keys_give(t, node);
     free(node->child);
-    node->keys = NULL;
     node->child = NULL;
     node->small = NULL;
     node->next = t->spare;
@@ -232,7 +231,8 @@ static void drop_node(struct rig_page_table *t, struct page_node *node)
             drop_node(t, node->child[i]);
     if (node->small)
         drop_small(t, node);
-    free(node->keys);
+    if (shadow_entries(t, node->level) != KEYS_A_TABLE)
+        free(node->keys);
     free(node->child);
 }
 
@@ -241,6 +241,10 @@ void shadow_drop(struct rig_page_table *t)
     if (t->root)
         drop_node(t, t->root);
     for (struct node_chunk *chunk = t->chunk, *next; chunk; chunk = next) {
+        next = chunk->next;
+        free(chunk);
+    }
+    for (struct key_chunk *chunk = t->key_chunk, *next; chunk; chunk = next) {
         next = chunk->next;
         free(chunk);
     }

@@ -57,6 +57,23 @@ struct small_page {
     struct small_page *next, *previous;
 };
 
+/* Arrays of keys of the tables that have KEYS_A_TABLE entries, which are nearly all, come from
+   chunks that grow with what there is; smaller tables have theirs from malloc. An array not in use
+   holds the next one's address in its first word. */
+#define KEYS_A_TABLE 512
+#define CHUNK_FIRST 8
+#define CHUNK_MOST 512
+
+struct key_array {
+    _Alignas(64) uint64_t key[KEYS_A_TABLE];
+};
+
+struct key_chunk {
+    struct key_chunk *next;
+    size_t arrays, used; /* those from `used` on were never taken */
+    struct key_array array[];
+};
+
 #define NODES_A_CHUNK 32
 
 struct node_chunk {
@@ -71,6 +88,8 @@ struct rig_page_table {
     uint64_t own_base;
     struct page_node *root;
     struct node_chunk *chunk;
+    struct key_chunk *key_chunk; /* the newest first */
+    uint64_t *spare_keys;
     struct page_node *spare;          /* nodes not in use, by `next` */
     struct small_page *small;         /* pages with a free slot */
     uint64_t pointer[RIG_LEVELS_MAX]; /* what points at a table of a level at address 0 */
@@ -100,23 +119,26 @@ void shadow_drop(struct rig_page_table *t);
 
 /* shadow_set records that entries [i, i + n), none of which is mapped, map key and on by `page`.
    False: memory ran out, nothing changed. */
-bool shadow_set(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n,
+bool shadow_set(struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n,
                 uint64_t key);
 
 /* shadow_singles makes node have a key an entry, of which the caller sets all of [i, i + n), none
    of which is mapped, and counts them. False: memory ran out, nothing changed. */
-bool shadow_singles(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n);
+bool shadow_singles(struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n);
 
 /* shadow_splits makes sure that entries can be cleared or doubted without more memory. False:
    memory ran out. */
-bool shadow_splits(const struct rig_page_table *t, struct page_node *node);
+bool shadow_splits(struct rig_page_table *t, struct page_node *node);
 
 /* shadow_clear records that entries [i, i + n) map nothing. shadow_splits came before. */
-void shadow_clear(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n);
+void shadow_clear(struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n);
 
 /* shadow_doubt marks those of [i, i + n) that are mapped uncertain; where it would need memory and
    there is none, more than those. */
-void shadow_doubt(const struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n);
+void shadow_doubt(struct rig_page_table *t, struct page_node *node, unsigned i, unsigned n);
+
+/* shadow_keys_give takes node's keys from it. */
+void shadow_keys_give(struct rig_page_table *t, struct page_node *node);
 
 /* shadow_find is the key of entry i, 0 for none, and in *out_end the index up to which the
    following entries go on: by pages of the same target, or unmapped, child tables not looked at. */

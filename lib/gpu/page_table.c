@@ -121,35 +121,6 @@ static enum rig_status check_target(const struct rig_format *f, struct rig_targe
     return RIG_OK;
 }
 
-/* What ranges come to: bytes, the last address, the bytes of the longest run. */
-struct page_extent {
-    uint64_t bytes, last, largest;
-};
-
-/* All ranges at once: the loop is long where each page is a range of its own. */
-static enum rig_status check_ranges(const struct rig_format *f, const struct rig_range *ranges,
-                                    size_t count, struct page_extent *out, struct rig_error *err)
-{
-    uint64_t low = 0, total = 0, last = 0, next = 0, run = 0, largest = 0;
-    unsigned bad = count == 0;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t address = ranges[i].address, bytes = ranges[i].bytes;
-        uint64_t end = address + (bytes - 1);
-        low |= address | bytes;
-        total += bytes;
-        bad |= (unsigned)(bytes == 0) | (unsigned)(end < address) | (unsigned)(total < bytes);
-        last = end > last ? end : last;
-        run = address == next ? run + bytes : bytes;
-        largest = run > largest ? run : largest;
-        next = end + 1;
-    }
-    if (bad || (low & UNIT_MASK) != 0)
-        return rig_fail(err, RIG_INVALID, f->name,
-                        "ranges to map are whole pages of 4 KiB that do not wrap");
-    *out = (struct page_extent){.bytes = total, .last = last, .largest = largest};
-    return RIG_OK;
-}
-
 static unsigned address_bits(const struct rig_format *f, enum rig_memory_kind memory)
 {
     if (memory == RIG_MEMORY_OWN)
@@ -163,10 +134,11 @@ static enum rig_status check_fits(const struct rig_format *f, uint64_t own_base,
 {
     static const char *const kinds[] = {"own memory", "system memory", "linked memory"};
     enum rig_status status = check_target(f, target, err);
-    if (status == RIG_OK)
-        status = check_ranges(f, ranges, count, out, err);
     if (status != RIG_OK)
         return status;
+    if (!ranges_measure(ranges, count, out))
+        return rig_fail(err, RIG_INVALID, f->name,
+                        "ranges to map are whole pages of 4 KiB that do not wrap");
     uint64_t last = out->last;
     unsigned bits = address_bits(f, target.memory);
     uint64_t base = target.memory == RIG_MEMORY_OWN ? own_base : 0;

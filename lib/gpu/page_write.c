@@ -6,52 +6,6 @@
 
 static const uint64_t zeros[RIG_TABLE_PAGE / 8];
 
-/* ---------- the layout */
-
-unsigned plan_leaves(const struct page_plan *p, const struct page_node *node, uint64_t address,
-                     uint64_t last)
-{
-    const struct rig_level *l = &p->t->f->level[node->level];
-    uint64_t page = UINT64_C(1) << l->shift;
-    if (!l->leaf || p->largest < page)
-        return 0;
-    uint64_t aligned = (address | (p->cursor.address + p->base)) & (page - 1);
-    if (aligned != 0 || p->cursor.bytes < page || last - address < page - 1)
-        return 0;
-    uint64_t fit = p->cursor.bytes >> l->shift, room = (last - address + 1) >> l->shift;
-    unsigned i = shadow_index(p->t, node->level, address);
-    unsigned n = shadow_entries(p->t, node->level) - i;
-    n = fit < n ? (unsigned)fit : n;
-    n = room < n ? (unsigned)room : n;
-    unsigned halves = p->t->halves[node->level], k = 0;
-    if (!node->child)
-        return n;
-    while (k < n && !node->child[(i + k) * halves] &&
-           (halves < 2 || !node->child[(i + k) * halves + 1]))
-        k++;
-    return k;
-}
-
-unsigned plan_half(const struct page_plan *p, unsigned dual_level, uint64_t address, uint64_t last,
-                   unsigned *out_half)
-{
-    const struct rig_page_table *t = p->t;
-    unsigned big_shift = t->f->level[t->below[dual_level][0]].shift;
-    unsigned small_shift = t->f->level[t->below[dual_level][1]].shift;
-    uint64_t big = UINT64_C(1) << big_shift, entry = p->cursor.address + p->base;
-    uint64_t bytes = last - address + 1;
-    bytes = p->cursor.bytes < bytes ? p->cursor.bytes : bytes;
-    if (((address | entry) & (big - 1)) == 0 && bytes >= big) {
-        *out_half = 0;
-        return (unsigned)(bytes >> big_shift);
-    }
-    uint64_t to_big = big - (address & (big - 1));
-    if (((address ^ entry) & (big - 1)) == 0 && bytes > to_big)
-        bytes = to_big;
-    *out_half = 1;
-    return (unsigned)(bytes >> small_shift);
-}
-
 /* ---------- words on their way */
 
 static void begin(struct page_plan *p, const struct page_node *node)
@@ -242,6 +196,27 @@ static enum rig_status put_leaves(struct page_plan *p, struct page_node *node, u
     return RIG_OK;
 }
 
+/* Entries [i, end) of the lowest level, if each is a range of its own beside none: as put_singles,
+   all at once. */
+static bool put_ranges(struct page_plan *p, struct page_node *node, unsigned i, unsigned end)
+{
+    struct page_cursor *c = &p->cursor;
+    const struct rig_range *first = c->next - 1;
+    uint64_t page = shadow_page(p->t, node->level);
+    unsigned down = p->t->f->address_down, n = end - i;
+    size_t left = (size_t)(c->end - first);
+    if (left < n || c->bytes != page)
+        return false;
+    if (p->largest != page && !ranges_single(first, left > n ? n + 1u : n, page))
+        return false;
+    ranges_spread(first, n, key_at(p, 0), node->keys + i, p->word[node->level] + (p->base >> down),
+                  down, p->mode == PAGES_MAP ? p->words[node->level].out + i : NULL);
+    node->leaves = (uint16_t)(node->leaves + n);
+    c->next = first + n;
+    cursor_load(c);
+    return true;
+}
+
 /* Entries [i, end) of the lowest level as long as each is a run of memory of its own and the node
    has a key an entry; the index that is next. Everything is in registers but the ranges and words.
  */
@@ -308,8 +283,12 @@ static enum rig_status put_pages(struct page_plan *p, struct page_node *node, un
     /* Where memory comes page by page a key an entry is likely to be needed: at once, then, and
        without clearing what is set next. */
     uint64_t page = UINT64_C(1) << shift;
-    if (n >= MANY_PAGES && p->cursor.bytes == page && !shadow_singles(p->t, node, i, n))
-        return rig_fail_memory(p->err);
+    if (n >= MANY_PAGES && p->cursor.bytes == page) {
+        if (!shadow_singles(p->t, node, i, n))
+            return rig_fail_memory(p->err);
+        if (put_ranges(p, node, i, end))
+            return RIG_OK;
+    }
     while (i < end) {
         if (node->keys && p->cursor.bytes == page)
             i = put_singles(p, node, i, end);

@@ -244,6 +244,42 @@ static void adjoining_ranges_are_mapped_as_one(void **state)
     fake_tear_down(&r);
 }
 
+#define SINGLES 1300
+
+/* As memory comes where it is in use everywhere: three tables and more of pages, `pairs` of which
+   adjoin their neighbours. */
+static void map_singles(const struct rig_format *f, size_t pairs, bool placed)
+{
+    static struct rig_range range[SINGLES];
+    struct fake_rig r = fake_set_up(f);
+    uint64_t at = 2 * MIB + 80 * KIB;
+    r.g->placed = placed;
+    for (size_t i = 0; i < SINGLES; i++)
+        range[i] = (struct rig_range){(i * 40503 % 65536) * 8 * KIB, 4 * KIB};
+    for (size_t i = 0; i < pairs; i++) {
+        size_t k = (i * 67 + 5) % (SINGLES - 1);
+        range[k + 1].address = range[k].address + 4 * KIB;
+    }
+    assert_int_equal(rig_page_table_map(r.t, r.base + at, SYSTEM, range, SINGLES, NULL), RIG_OK);
+    for (size_t i = 0; i < SINGLES; i++)
+        fake_check(&r, r.base + at + i * 4 * KIB + 8, SYSTEM, range[i].address + 8);
+    assert_int_equal(rig_page_table_compare(r.t, r.base + at, SYSTEM, range, SINGLES),
+                     RIG_MAPPED_WHOLE);
+    assert_false(fake_end_at(&r, at - 1).mapped);
+    assert_false(fake_end_at(&r, at + SINGLES * 4 * KIB).mapped);
+    assert_true(fake_unmap(&r, at, SINGLES * 4 * KIB));
+    assert_int_equal(r.g->used, 1);
+    fake_tear_down(&r);
+}
+
+static void pages_that_lie_apart_are_each_mapped_in_every_format(void **state)
+{
+    (void)state;
+    for (int i = 0; i < rig_format_count(); i++)
+        for (size_t pairs = 0; pairs <= 9; pairs += 9)
+            map_singles(rig_format_at(i), pairs, (i & 1) == (pairs != 0));
+}
+
 static void own_memory_is_written_with_the_base_of_the_gpu(void **state)
 {
     (void)state;
@@ -474,6 +510,7 @@ int main(void)
         cmocka_unit_test(nvidia_maps_64k_and_4k_pages_under_one_directory_entry),
         cmocka_unit_test(intel_marks_aligned_64k_runs_alone),
         cmocka_unit_test(adjoining_ranges_are_mapped_as_one),
+        cmocka_unit_test(pages_that_lie_apart_are_each_mapped_in_every_format),
         cmocka_unit_test(own_memory_is_written_with_the_base_of_the_gpu),
         cmocka_unit_test(a_whole_run_of_a_table_is_one_write_and_a_new_table_is_written_once),
         cmocka_unit_test(a_table_is_complete_before_an_entry_points_at_it),

@@ -1,0 +1,46 @@
+/* How a mapping is laid out over tables. */
+#include "gpu/page_plan.h"
+
+unsigned plan_leaves(const struct page_plan *p, const struct page_node *node, uint64_t address,
+                     uint64_t last)
+{
+    const struct rig_level *l = &p->t->f->level[node->level];
+    uint64_t page = UINT64_C(1) << l->shift;
+    if (!l->leaf || p->largest < page)
+        return 0;
+    uint64_t aligned = (address | (p->cursor.address + p->base)) & (page - 1);
+    if (aligned != 0 || p->cursor.bytes < page || last - address < page - 1)
+        return 0;
+    uint64_t fit = p->cursor.bytes >> l->shift, room = (last - address + 1) >> l->shift;
+    unsigned i = shadow_index(p->t, node->level, address);
+    unsigned n = shadow_entries(p->t, node->level) - i;
+    n = fit < n ? (unsigned)fit : n;
+    n = room < n ? (unsigned)room : n;
+    unsigned halves = p->t->halves[node->level], k = 0;
+    if (!node->child)
+        return n;
+    while (k < n && !node->child[(i + k) * halves] &&
+           (halves < 2 || !node->child[(i + k) * halves + 1]))
+        k++;
+    return k;
+}
+
+unsigned plan_half(const struct page_plan *p, unsigned dual_level, uint64_t address, uint64_t last,
+                   unsigned *out_half)
+{
+    const struct rig_page_table *t = p->t;
+    unsigned big_shift = t->f->level[t->below[dual_level][0]].shift;
+    unsigned small_shift = t->f->level[t->below[dual_level][1]].shift;
+    uint64_t big = UINT64_C(1) << big_shift, entry = p->cursor.address + p->base;
+    uint64_t bytes = last - address + 1;
+    bytes = p->cursor.bytes < bytes ? p->cursor.bytes : bytes;
+    if (((address | entry) & (big - 1)) == 0 && bytes >= big) {
+        *out_half = 0;
+        return (unsigned)(bytes >> big_shift);
+    }
+    uint64_t to_big = big - (address & (big - 1));
+    if (((address ^ entry) & (big - 1)) == 0 && bytes > to_big)
+        bytes = to_big;
+    *out_half = 1;
+    return (unsigned)(bytes >> small_shift);
+}
