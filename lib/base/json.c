@@ -79,15 +79,17 @@ json_t *json_ranges(const struct rig_bus_range *ranges, int count)
     return all;
 }
 
-bool json_get_ranges(const json_t *object, const char *key, int most,
-                     struct rig_bus_range **out_ranges, int *out_count)
+enum rig_status json_get_ranges(const json_t *object, const char *key, int most,
+                                struct rig_bus_range **out_ranges, int *out_count)
 {
     const json_t *all = json_object_get(object, key);
     size_t count = json_array_size(all);
     if (count < 1 || count > (size_t)most)
-        return false;
+        return RIG_BAD_INPUT;
     struct rig_bus_range *ranges = calloc(count, sizeof *ranges);
-    bool whole = ranges != NULL;
+    if (!ranges)
+        return RIG_FAILED;
+    bool whole = true;
     for (size_t i = 0; i < count && whole; i++) {
         const json_t *one = json_array_get(all, i);
         const json_t *bytes = json_array_get(one, 1);
@@ -102,9 +104,9 @@ bool json_get_ranges(const json_t *object, const char *key, int most,
     }
     if (!whole) {
         free(ranges);
-        return false;
+        return RIG_BAD_INPUT;
     }
     *out_ranges = ranges;
     *out_count = (int)count;
-    return true;
+    return RIG_OK;
 }

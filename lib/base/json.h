@@ -28,10 +28,11 @@ bool json_get_text(const json_t *object, const char *key, const char **out);
 bool json_get_bdf(const json_t *object, const char *key, struct rig_bdf *out);
 
 /* json_ranges is a new array [["0x...", bytes], ...]; NULL when memory ran out. json_get_ranges
-   makes *out_ranges, which the caller frees, what such an array holds, 1 to `most` ranges. */
+   makes *out_ranges, which the caller frees, what such an array holds, 1 to `most` ranges.
+   RIG_BAD_INPUT: it holds none such. RIG_FAILED: memory ran out. */
 json_t *json_ranges(const struct rig_bus_range *ranges, int count);
-bool json_get_ranges(const json_t *object, const char *key, int most,
-                     struct rig_bus_range **out_ranges, int *out_count);
+enum rig_status json_get_ranges(const json_t *object, const char *key, int most,
+                                struct rig_bus_range **out_ranges, int *out_count);
 
 /* json_text is the value as compact JSON, NUL-terminated, to be freed, its members in the order
    they were set in; NULL when memory ran out. */

@@ -325,11 +325,11 @@ enum rig_status region_put(struct rig_memory *m, struct region *take_region, str
 /* ---- reach (reach.c) */
 
 /* reach_refuse fills err with why GPU memory of `to` is not reached by `by` and returns
-   RIG_REFUSED, or returns RIG_OK where it is. */
+   RIG_REFUSED, or returns RIG_OK where it is. RIG_FAILED: memory ran out. */
 enum rig_status reach_refuse(struct rig_memory *by, struct rig_memory *to, struct rig_error *err);
 
 /* bus_refuse is RIG_OK where the bus carries requests of function `client` to GPU memory of m, else
-   RIG_REFUSED with why. */
+   RIG_REFUSED with why. RIG_FAILED: memory ran out. */
 enum rig_status bus_refuse(struct rig_machine *machine, int client, struct rig_memory *m,
                            struct rig_error *err);
 

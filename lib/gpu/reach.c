@@ -31,20 +31,27 @@ static bool are_linked(const struct rig_reach_facts *a, const struct rig_reach_f
     return a->linked && b->linked && a->link.fabric == b->link.fabric;
 }
 
-static bool bus_carries(const struct rig_topology *t, int client, int provider)
+/* RIG_FAILED: memory ran out; it is not known. */
+static enum rig_status bus_carries(const struct rig_topology *t, int client, int provider,
+                                   bool *out_carries)
 {
     struct rig_p2pdma d;
-    if (rig_p2pdma_decide(t, rig_rules_default(t, NULL), provider, client, &d, NULL) != RIG_OK)
-        return false;
-    bool carries = (d.possible & RIG_NOT_SUPPORTED) == 0;
+    *out_carries = false;
+    enum rig_status status =
+        rig_p2pdma_decide(t, rig_rules_default(t, NULL), provider, client, &d, NULL);
+    if (status != RIG_OK)
+        return status == RIG_FAILED ? RIG_FAILED : RIG_OK;
+    *out_carries = (d.possible & RIG_NOT_SUPPORTED) == 0;
     rig_p2pdma_free(&d);
-    return carries;
+    return RIG_OK;
 }
 
-/* The first condition that is not met, as a gate; -1: all are. */
+/* The first condition that is not met, as a gate; -1: all are. *out_status is RIG_FAILED where
+   memory ran out over the last one. */
 static int closed_gate(const struct rig_topology *t, const struct rig_reach_facts *by,
-                       const struct rig_reach_facts *to)
+                       const struct rig_reach_facts *to, enum rig_status *out_status)
 {
+    *out_status = RIG_OK;
     if (by->machine != to->machine)
         return RIG_GATE_OTHER_MACHINE;
     if (by->function == to->function)
@@ -62,13 +69,16 @@ static int closed_gate(const struct rig_topology *t, const struct rig_reach_fact
     if (to->bar_bytes < to->memory_bytes)
         return RIG_GATE_BAR_SMALL;
     /* Which function on the path refuses is told by rig_reach_pair. */
-    return bus_carries(t, by->function, to->function) ? -1 : RIG_GATE_BRIDGE_UNLISTED;
+    bool carries;
+    *out_status = bus_carries(t, by->function, to->function, &carries);
+    return carries ? -1 : RIG_GATE_BRIDGE_UNLISTED;
 }
 
 bool rig_reaches(const struct rig_topology *t, const struct rig_reach_facts *by,
                  const struct rig_reach_facts *to)
 {
-    return closed_gate(t, by, to) < 0;
+    enum rig_status status;
+    return closed_gate(t, by, to, &status) < 0;
 }
 
 /* ---- refusals */
@@ -133,7 +143,10 @@ enum rig_status reach_refuse(struct rig_memory *by, struct rig_memory *to, struc
     const struct rig_topology *t = by->gpus->machine->topology;
     struct rig_reach_facts a = rig_memory_reach(by), b = rig_memory_reach(to);
     char name[RIG_BDF_MAX], other[RIG_BDF_MAX];
-    int gate = closed_gate(t, &a, &b);
+    enum rig_status status;
+    int gate = closed_gate(t, &a, &b, &status);
+    if (status != RIG_OK)
+        return rig_fail_memory(err);
     switch (gate) {
     case -1:
         return RIG_OK;
@@ -164,7 +177,8 @@ enum rig_status bus_refuse(struct rig_machine *machine, int client, struct rig_m
                         "it is the GPU whose memory it is, which no bus carries to itself");
     if (!m->bar_assigned || m->bar_bytes < m->bytes)
         return refuse_bar(m, err);
-    if (!bus_carries(machine->topology, client, m->function))
-        return refuse_path(machine, client, m, err);
-    return RIG_OK;
+    bool carries;
+    if (bus_carries(machine->topology, client, m->function, &carries) != RIG_OK)
+        return rig_fail_memory(err);
+    return carries ? RIG_OK : refuse_path(machine, client, m, err);
 }

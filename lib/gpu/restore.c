@@ -144,6 +144,14 @@ static bool read_memory(const json_t *j, struct rig_memory *m)
            json_get_count(j, "last_mapping", &m->last_mapping);
 }
 
+static enum rig_status restore_pool(struct rig_memory *m, struct rig_error *err)
+{
+    enum rig_status status = gpu_memory_make_pool(m, NULL);
+    if (status == RIG_OK)
+        return RIG_OK;
+    return status == RIG_FAILED ? rig_fail_memory(err) : bad(err, "a memory's size");
+}
+
 /* A memory with nothing in it yet, entered. */
 static enum rig_status restore_memory(struct restore *x, const json_t *j, struct rig_error *err)
 {
@@ -170,7 +178,7 @@ static enum rig_status restore_memory(struct restore *x, const json_t *j, struct
         return bad(err, "a memory");
     status = gpus_restore_space(g, m->format, &m->space, err);
     if (status == RIG_OK && !m->gone)
-        status = gpu_memory_make_pool(m, NULL) == RIG_OK ? RIG_OK : bad(err, "a memory's size");
+        status = restore_pool(m, err);
     if (status == RIG_OK && (!m->gone || is_giving_back(m)))
         status = gpu_memory_watch(m, err);
     if (status == RIG_OK && !m->settled)

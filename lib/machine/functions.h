@@ -89,9 +89,9 @@ enum rig_status device_give_back(struct rig_device *dev, struct rig_error *err);
 enum rig_status device_give_back_let_go(struct rig_device *dev, struct rig_error *err);
 
 /* hold_new makes a hold of the device's, not in its list yet; NULL when memory ran out. hold_enter
-   puts it there, newest; false, when memory ran out or its addresses are in use, it is not. */
+   puts it there, newest. RIG_FAILED: memory ran out. RIG_INVALID: its addresses are in use. */
 struct device_hold *hold_new(struct rig_device *dev, bool pinned);
-bool hold_enter(struct device_hold *hold);
+enum rig_status hold_enter(struct device_hold *hold);
 
 /* is_reserved is true iff [start, start + bytes) lies within one reserved range. */
 bool is_reserved(const struct rig_machine *m, uint64_t start, uint64_t bytes);

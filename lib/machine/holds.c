@@ -60,7 +60,7 @@ static void unlink_hold(struct device_hold **list, struct device_hold *hold)
         hold->next->previous = hold->previous;
 }
 
-bool hold_enter(struct device_hold *hold)
+enum rig_status hold_enter(struct device_hold *hold)
 {
     struct rig_device *dev = hold->device;
     struct rig_functions *all = dev->machine->functions;
@@ -68,14 +68,14 @@ bool hold_enter(struct device_hold *hold)
     void *node = hold->placed ? tsearch(hold, &all->placed, by_place) : NULL;
     if (hold->placed && (!node || *(struct device_hold **)node != hold)) {
         functions_unlock(dev->machine);
-        return false;
+        return node ? RIG_INVALID : RIG_FAILED;
     }
     hold->held = true;
     if (hold->id == 0)
         hold->id = ++all->last_hold;
     link_hold(&dev->holds, hold);
     functions_unlock(dev->machine);
-    return true;
+    return RIG_OK;
 }
 
 /* Takes the hold out of what the function holds. The machine's lock is held. */
@@ -153,7 +153,7 @@ static enum rig_status take_memory(struct rig_device *dev, const struct rig_memo
         return rig_fail_memory(err);
     hold->placed = request->at != NULL;
     enum rig_status status = m->ops->alloc(m, dev->function, request, &hold->grant, err);
-    if (status == RIG_OK && !hold_enter(hold)) {
+    if (status == RIG_OK && hold_enter(hold) != RIG_OK) {
         m->ops->free(m, dev->function, hold->grant.id, NULL);
         free(hold->grant.ranges);
         status = rig_fail_memory(err);

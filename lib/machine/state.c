@@ -104,23 +104,35 @@ static enum rig_status bad(struct rig_error *err, const char *what)
     return rig_fail(err, RIG_BAD_INPUT, "machine", "%s is missing or wrong", what);
 }
 
-static bool read_grant(const struct rig_machine *m, const json_t *j, struct rig_grant *g)
+static enum rig_status read_grant(const struct rig_machine *m, const json_t *j, struct rig_grant *g)
 {
     uint64_t memory, page = m->page_size;
     bool file;
     if (!json_get_count(j, "id", &g->id) || g->id == 0 || !json_get_hex(j, "memory", &memory) ||
         memory > UINTPTR_MAX || !json_get_count(j, "bytes", &g->bytes) || g->bytes == 0 ||
-        !json_get_count(j, "offset", &g->offset) || !json_get_bool(j, "file", &file) ||
-        !json_get_ranges(j, "ranges", RANGES_MAX, &g->ranges, &g->count))
-        return false;
+        !json_get_count(j, "offset", &g->offset) || !json_get_bool(j, "file", &file))
+        return RIG_BAD_INPUT;
+    enum rig_status status = json_get_ranges(j, "ranges", RANGES_MAX, &g->ranges, &g->count);
+    if (status != RIG_OK)
+        return status;
     g->memory = (void *)(uintptr_t)memory;
     g->path = file ? m->memory_path : NULL;
     uint64_t sum = 0;
     for (int i = 0; i < g->count; i++)
         if (((g->ranges[i].address | g->ranges[i].bytes) & (page - 1)) != 0 ||
             !rig_add(sum, g->ranges[i].bytes, &sum))
-            return false;
-    return sum == g->bytes;
+            return RIG_BAD_INPUT;
+    return sum == g->bytes ? RIG_OK : RIG_BAD_INPUT;
+}
+
+static enum rig_status read_hold(const json_t *j, struct device_hold *hold)
+{
+    const struct rig_machine *m = hold->device->machine;
+    if (!json_get_count(j, "id", &hold->id) || hold->id == 0 ||
+        hold->id > m->functions->last_hold || !json_get_bool(j, "let_go", &hold->let_go) ||
+        !json_get_bool(j, "abandoned", &hold->abandoned))
+        return RIG_BAD_INPUT;
+    return read_grant(m, json_object_get(j, "grant"), &hold->grant);
 }
 
 static enum rig_status restore_hold(struct rig_device *dev, const json_t *j, struct rig_error *err)
@@ -131,17 +143,16 @@ static enum rig_status restore_hold(struct rig_device *dev, const json_t *j, str
     struct device_hold *hold = hold_new(dev, pinned);
     if (!hold)
         return rig_fail_memory(err);
-    const struct rig_machine *m = dev->machine;
-    bool whole = json_get_count(j, "id", &hold->id) && hold->id != 0 &&
-                 hold->id <= m->functions->last_hold && json_get_bool(j, "let_go", &hold->let_go) &&
-                 json_get_bool(j, "abandoned", &hold->abandoned) &&
-                 read_grant(m, json_object_get(j, "grant"), &hold->grant);
-    hold->placed = whole && !pinned &&
-                   is_reserved(m, (uint64_t)(uintptr_t)hold->grant.memory, hold->grant.bytes);
-    if (!whole || !hold_enter(hold)) {
+    enum rig_status status = read_hold(j, hold);
+    hold->placed =
+        status == RIG_OK && !pinned &&
+        is_reserved(dev->machine, (uint64_t)(uintptr_t)hold->grant.memory, hold->grant.bytes);
+    if (status == RIG_OK)
+        status = hold_enter(hold);
+    if (status != RIG_OK) {
         free(hold->grant.ranges);
         free(hold);
-        return bad(err, "a hold");
+        return status == RIG_FAILED ? rig_fail_memory(err) : bad(err, "a hold");
     }
     dev->machine->functions->restored_count++;
     return RIG_OK;
@@ -251,13 +262,14 @@ enum rig_status machine_restore(struct rig_machine *m, const json_t *state, stru
         return bad(err, "last_hold");
     struct rig_functions *all = m->functions;
     int reserved = 0;
-    if (json_array_size(json_object_get(state, "reserved")) > 0 &&
-        !json_get_ranges(state, "reserved", RANGES_MAX, &all->reserved, &reserved))
-        return bad(err, "reserved");
+    enum rig_status status = RIG_OK;
+    if (json_array_size(json_object_get(state, "reserved")) > 0)
+        status = json_get_ranges(state, "reserved", RANGES_MAX, &all->reserved, &reserved);
+    if (status != RIG_OK)
+        return status == RIG_FAILED ? rig_fail_memory(err) : bad(err, "reserved");
     all->reserved_count = (size_t)reserved;
     const json_t *one;
     size_t i;
-    enum rig_status status = RIG_OK;
     json_array_foreach(json_object_get(state, "functions"), i, one)
     {
         status = restore_device(m, one, err);

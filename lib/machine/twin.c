@@ -136,16 +136,24 @@ static void drop(struct twin *w)
 
 /* ---- the directory */
 
+/* The directory, or a file of it, cannot be used, as errno says. */
+static enum rig_status refuse_path(const char *path, struct rig_error *err)
+{
+    if (errno == ENOMEM)
+        return rig_fail_memory(err);
+    return rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(errno));
+}
+
 static enum rig_status open_directory(struct twin *w, const char *path, struct rig_error *err)
 {
     w->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (w->directory < 0)
-        return rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(errno));
+        return refuse_path(path, err);
     if (faccessat(w->directory, ".", W_OK | X_OK, 0) != 0)
-        return rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(errno));
+        return refuse_path(path, err);
     char *whole = realpath(path, NULL);
     if (!whole)
-        return rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(errno));
+        return refuse_path(path, err);
     bool named = asprintf(&w->memory_path, "%s/%s", whole, TWIN_SYSTEM_FILE) >= 0;
     free(whole);
     if (!named) {
@@ -183,14 +191,15 @@ static enum rig_status empty_directory(struct twin *w, const char *path, struct 
     int again = w->directory >= 0 ? dup(w->directory) : -1;
     DIR *dir = again >= 0 ? fdopendir(again) : NULL;
     if (!dir) {
+        enum rig_status status = w->directory < 0 ? RIG_OK : refuse_path(path, err);
         if (again >= 0)
             close(again);
-        return w->directory < 0 ? RIG_OK : rig_fail(err, RIG_REFUSED, path, "%s", RIG_ERRNO(errno));
+        return status;
     }
     enum rig_status status = RIG_OK;
     for (struct dirent *e = readdir(dir); e && status == RIG_OK; e = readdir(dir))
         if (twin_is_file(e->d_name) && unlinkat(w->directory, e->d_name, 0) != 0)
-            status = rig_fail(err, RIG_REFUSED, e->d_name, "%s", RIG_ERRNO(errno));
+            status = refuse_path(e->d_name, err);
     closedir(dir);
     return status;
 }

@@ -168,6 +168,8 @@ static enum rig_status place_memory(struct firmware *fw, const struct rig_topolo
         struct rig_ranges_want want = {.bytes = bytes, .align = unit, .from = base};
         status = rig_ranges_take(fw->high, &want, &base, NULL);
     }
+    if (status == RIG_FAILED)
+        return rig_fail_memory(err);
     if (status != RIG_OK)
         return rig_fail(err, RIG_REFUSED, "system memory",
                         "there is no place for it beside the machine's BARs");

@@ -3,6 +3,7 @@
    that follow; under sanitizers, which bring their own allocator, the actions run without failures.
  */
 #include "builder.h"
+#include "failing.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -12,72 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CAN_FAIL 0
-static long countdown, live;
-static bool tripped, for_good;
-#else
-#define CAN_FAIL 1
-static long countdown = -1; /* the allocation that fails; counts down */
-static long live;           /* allocations that are out */
-static bool tripped;        /* one failed */
-static bool for_good;       /* those that follow fail too */
-
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *old, size_t bytes);
-void __libc_free(void *memory);
-/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
-static int fails(void)
-{
-    if (countdown < 0)
-        return 0;
-    if (countdown > 0) {
-        countdown--;
-        return 0;
-    }
-    tripped = true;
-    countdown = for_good ? 0 : -1;
-    return 1;
-}
-
-void *malloc(size_t bytes)
-{
-    void *p = fails() ? NULL : __libc_malloc(bytes);
-    live += p != NULL;
-    return p;
-}
-
-void *calloc(size_t count, size_t bytes)
-{
-    void *p = fails() ? NULL : __libc_calloc(count, bytes);
-    live += p != NULL;
-    return p;
-}
-
-void *realloc(void *old, size_t bytes)
-{
-    void *p = fails() ? NULL : __libc_realloc(old, bytes);
-    live += p != NULL && !old;
-    return p;
-}
-
-void free(void *memory)
-{
-    live -= memory != NULL;
-    __libc_free(memory);
-}
-
-/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
-
-static void *never_fails(size_t bytes)
-{
-    void *p = __libc_malloc(bytes);
-    live += p != NULL;
-    return p;
-}
-#endif
 
 static char *text_of(const char *path, size_t *out_bytes)
 {
@@ -411,8 +346,6 @@ static void memory_that_runs_out_on_a_dump_is_a_status(void **state)
 int main(void)
 {
 #if CAN_FAIL
-    /* jansson 2.14 leaks, and calls it a syntax error, where some of its own allocations fail:
-     * those are left alone. */
     json_set_alloc_funcs(never_fails, free);
 #endif
     const struct CMUnitTest tests[] = {
