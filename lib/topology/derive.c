@@ -161,14 +161,29 @@ static int find_memory_bar(const struct rig_function *f)
     return best;
 }
 
+static bool bars_unknown(const struct rig_function *f)
+{
+    for (int i = 0; i < RIG_BAR_COUNT; i++)
+        if (f->bar[i].flags.know != RIG_FACT_UNKNOWN)
+            return false;
+    return true;
+}
+
+/* Where the BARs are not known, a display controller may be a GPU, and is taken for one: so its
+   answers are left open by what is not known. Where not even the class is, ids may tell. */
 static bool is_gpu(const struct rig_function *f)
 {
     if (f->gpu_named)
         return true;
     int base = base_class(f);
-    if ((base != 0x03 && base != 0x12) || board_controller(f))
+    if ((base >= 0 && base != 0x03 && base != 0x12) || board_controller(f) || is_bridge(f))
         return false;
-    return f->memory_bar >= 0 && (f->bar[f->memory_bar].flags.value & RIG_BAR_PREFETCHABLE) != 0;
+    if (bars_unknown(f))
+        return base >= 0 ||
+               (rig_fact_has(f->vendor) && rig_fact_has(f->device) &&
+                gpu_memory_by_id((uint16_t)f->vendor.value, (uint16_t)f->device.value, 0, 0) != 0);
+    return base >= 0 && f->memory_bar >= 0 &&
+           (f->bar[f->memory_bar].flags.value & RIG_BAR_PREFETCHABLE) != 0;
 }
 
 static struct rig_fact memory_by_id(struct rig_topology *t, const struct rig_function *f)

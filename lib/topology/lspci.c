@@ -95,6 +95,7 @@ static enum rig_status start_block(struct reader *r, const struct lspci_line *li
     if (status != RIG_OK)
         return status;
     r->open = r->accepts = true;
+    r->within_tree = false;
     r->spaced = r->flat = false;
     return RIG_OK;
 }
@@ -211,7 +212,6 @@ static bool belongs(struct reader *r, const struct lspci_line *line)
 static enum rig_status take_blank(struct reader *r, struct rig_error *err)
 {
     enum rig_status status = flush(r, err);
-    r->within_tree = false;
     if (r->open && !r->block.details && r->hex.bytes == 0)
         r->spaced = true;
     if (!r->spaced)

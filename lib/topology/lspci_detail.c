@@ -215,11 +215,24 @@ static enum rig_status on_region(struct detail *d)
     return RIG_OK;
 }
 
+/* lspci -v of a dump prints upper halves as BARs of their own: their numbers cannot be told then.
+ */
+static enum rig_status too_many_bars(struct detail *d)
+{
+    for (int i = 0; i < RIG_BAR_COUNT; i++)
+        d->f->bar[i] = (struct rig_bar){
+            .flags =
+                fact_unknown("the text shows more BARs than a function has; use: " LSPCI_COMMAND)};
+    return RIG_OK;
+}
+
 static enum rig_status on_unnumbered(struct detail *d, bool io)
 {
     if (d->block->capability != LSPCI_BEFORE_CAPABILITIES)
         return RIG_OK;
     d->block->unnumbered = true;
+    if (d->block->next_bar >= RIG_BAR_COUNT)
+        return too_many_bars(d);
     return add_bar(d, (uint64_t)d->block->next_bar, io);
 }
 
@@ -408,8 +421,7 @@ static const struct {
 static bool labelled(const struct lspci_line *line)
 {
     size_t i = 0;
-    while (i < line->length && line->text[i] != ' ' && line->text[i] != '\t' &&
-           line->text[i] != ':')
+    while (i < line->length && !strchr(" \t:[]", line->text[i]))
         i++;
     return i > 1 && i < line->length && line->text[i] == ':';
 }

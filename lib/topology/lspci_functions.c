@@ -4,8 +4,9 @@
 
 static void note_block(struct lspci_record *record, const struct lspci_block *b)
 {
-    bool whole = b->details && b->whole && !b->cut;
-    bool list = b->no_list || b->capability != LSPCI_BEFORE_CAPABILITIES;
+    bool shows_list = b->capability != LSPCI_BEFORE_CAPABILITIES;
+    bool whole = b->details && b->whole && !b->cut && (!b->has_list || shows_list || b->denied);
+    bool list = b->no_list || shows_list;
     record->text |= b->details;
     record->whole |= whole;
     record->capabilities |= whole && list && !b->denied && !b->all_ones;

@@ -86,9 +86,9 @@ enum rig_status lspci_log_line(struct lspci_log *log, const struct lspci_line *l
     return RIG_OK;
 }
 
-static void apply(struct rig_bar *bar, const struct lspci_logged *logged, bool whole)
+static void apply(struct rig_bar *bar, const struct lspci_logged *logged)
 {
-    if (bar->flags.know == RIG_FACT_ABSENT || (whole && bar->flags.know == RIG_FACT_UNKNOWN) ||
+    if (bar->flags.know == RIG_FACT_ABSENT ||
         (bar->flags.know == RIG_FACT_KNOWN && bar->flags.value != logged->flags))
         return;
     if (bar->flags.know != RIG_FACT_KNOWN)
@@ -107,7 +107,6 @@ void lspci_log_apply(const struct lspci_log *log, const struct lspci_records *re
     for (size_t i = 0; i < log->count; i++) {
         int index = lspci_record_known(records, log->bar[i].function);
         if (index >= 0)
-            apply(&t->node[index].f.bar[log->bar[i].index], &log->bar[i],
-                  records->record[index].whole);
+            apply(&t->node[index].f.bar[log->bar[i].index], &log->bar[i]);
     }
 }

@@ -66,6 +66,13 @@ static bool escape_at(const char *p, size_t left)
            !(p[1] >= 'a') && !(p[2] >= 'a');
 }
 
+/* True iff letters stand before p that are no byte in hex. */
+static bool word_ends_at(const char *line, const char *p)
+{
+    return p - line >= 3 && isalpha((unsigned char)p[-1]) && isalpha((unsigned char)p[-2]) &&
+           isalpha((unsigned char)p[-3]);
+}
+
 /* lspci itself prints `primary=00`, which could be an escape: a line is quoted-printable only if
    each `=` in it is well-formed and one is an escape that lspci never prints. */
 static bool quoted_printable(const char *line, size_t n)
@@ -79,7 +86,7 @@ static bool quoted_printable(const char *line, size_t n)
             return false;
         sure |= p[1] == '3' && p[2] == 'D';
         sure |= p == line && (p[1] == '0' || p[1] == '2');
-        sure |= left == 3 && p > line && !isalpha((unsigned char)p[-1]) && memcmp(p, "=20", 3) == 0;
+        sure |= left == 3 && p > line && !word_ends_at(line, p) && memcmp(p, "=20", 3) == 0;
         sure |= lspci_digit(p[1]) >= 8;
     }
     return sure;
@@ -162,6 +169,47 @@ static bool join_soft(struct lspci_source *s, const char **line, size_t *bytes,
     return true;
 }
 
+/* ---- character references of HTML (its standard, 13.5) */
+
+static const struct {
+    const char *reference;
+    char means;
+} references[] = {
+    {"&lt;", '<'},    {"&gt;", '>'},   {"&amp;", '&'},  {"&quot;", '"'}, {"&apos;", '\''},
+    {"&nbsp;", ' '},  {"&#160;", ' '}, {"&#xa0;", ' '}, {"&#xA0;", ' '}, {"&#39;", '\''},
+    {"&#x27;", '\''}, {"&#x2F;", '/'}, {"&#x2f;", '/'}, {"&#47;", '/'},  {"&#34;", '"'},
+    {"&#60;", '<'},   {"&#62;", '>'},  {"&#38;", '&'},  {"&#9;", '\t'},
+};
+
+/* The reference at p, or -1. */
+static int reference_at(const char *p, size_t left)
+{
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(references); i++) {
+        size_t n = strlen(references[i].reference);
+        if (left >= n && memcmp(p, references[i].reference, n) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* What stands for characters in the source of a page becomes them, in the room. */
+static bool plain_characters(struct lspci_source *s, const char **line, size_t *bytes)
+{
+    if (!reserve(s, *bytes + 1))
+        return false;
+    if (*line != s->room)
+        memcpy(s->room, *line, *bytes);
+    size_t used = 0;
+    for (size_t i = 0; i < *bytes;) {
+        int found = s->room[i] == '&' ? reference_at(s->room + i, *bytes - i) : -1;
+        s->room[used++] = found < 0 ? s->room[i] : references[found].means;
+        i += found < 0 ? 1 : strlen(references[found].reference);
+    }
+    *line = s->room;
+    *bytes = used;
+    return true;
+}
+
 /* ---- white space and quote marks */
 
 /* Browsers copy indentation as U+00A0, in UTF-8 here; each becomes a space, in the room. */
@@ -218,6 +266,8 @@ bool lspci_next(struct lspci_source *s, struct lspci_line *out_line, enum rig_st
     bool whole = true;
     if (memchr(line, '=', bytes) && quoted_printable(line, bytes))
         whole = join_soft(s, &line, &bytes, out_status);
+    if (whole && bytes && memchr(line, '&', bytes))
+        whole = plain_characters(s, &line, &bytes);
     if (whole && bytes && memmem(line, bytes, "\xc2\xa0", 2))
         whole = plain_spaces(s, &line, &bytes);
     if (!whole)

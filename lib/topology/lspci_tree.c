@@ -31,7 +31,9 @@ struct root {
           */
 
 /* Functions are kept in the order they were drawn; `again` tells that the root bus being drawn was
-   drawn before, at root[again_root], and that nothing new may come. */
+   drawn before, at root[again_root], and that nothing new may come. `shift` is how far lines that
+   begin with a space stand left of where they did: one that a quote mark's space was taken for, or
+   minus one that a mailer put there (RFC 3676, 4.4). */
 struct lspci_tree {
     struct drawn *drawn;
     int count, capacity;
@@ -39,6 +41,8 @@ struct lspci_tree {
     int roots, root_capacity;
     struct level level[MAX_LEVELS];
     unsigned levels;
+    int shift;
+    bool shift_known; /* a line told it since the last that begins with no space */
     bool again;
     struct root before;
     size_t again_line;
@@ -144,6 +148,8 @@ bool lspci_is_tree(const struct lspci_line *line, bool within)
     if (t.left < 3 || !strchr("|+\\-`", *t.at))
         return false;
     skip_branches(&t);
+    if (t.at[-1] != '-')
+        return false;
     struct lspci_text p = t;
     if (take_bracket(&p, &bracket))
         return true;
@@ -175,6 +181,27 @@ static bool push_level(struct lspci_tree *tree, struct level level)
         return false;
     tree->level[tree->levels++] = level;
     return true;
+}
+
+static bool has_level(const struct lspci_tree *tree, size_t column)
+{
+    for (unsigned i = 0; i < tree->levels; i++)
+        if (tree->level[i].column == column)
+            return true;
+    return false;
+}
+
+/* The first line with a branch at `column` below a root bus tells the shift of those that follow.
+ */
+static void settle_shift(struct lspci_tree *tree, size_t column)
+{
+    tree->shift_known = true;
+    if (has_level(tree, column))
+        return;
+    if (has_level(tree, column + 1))
+        tree->shift = 1;
+    else if (column > 0 && has_level(tree, column - 1))
+        tree->shift = -1;
 }
 
 /* ---- drawing */
@@ -292,7 +319,8 @@ struct cursor {
 
 static size_t column_of(const struct cursor *c)
 {
-    return c->line->indent + (size_t)(c->at.at - c->line->text);
+    size_t column = c->line->indent + (size_t)(c->at.at - c->line->text);
+    return c->tree->shift < 0 ? column - (column > 0) : column + (size_t)c->tree->shift;
 }
 
 /* A bus in brackets that is not a bridge's own: a root bus, or one more below the same bridge. */
@@ -392,7 +420,13 @@ enum rig_status lspci_tree_line(struct lspci_tree *tree, struct rig_topology *t,
     struct cursor c = {
         .tree = tree, .t = t, .name = name, .line = line, .at = lspci_text_of(line), .err = err};
     enum rig_status status = RIG_OK;
+    if (*line->text == '-') {
+        tree->shift = 0;
+        tree->shift_known = false;
+    }
     skip_branches(&c.at);
+    if (*line->text != '-' && !tree->shift_known)
+        settle_shift(tree, column_of(&c));
     while (status == RIG_OK) {
         size_t column = column_of(&c);
         struct bracket bracket;

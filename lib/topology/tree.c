@@ -4,14 +4,15 @@
 #include "topology/derive.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* What one domain's bridges say of its buses. */
 struct buses {
-    int owner[256];      /* the bridge whose secondary bus this is, -1 none, -2 several claim it */
-    bool within[256];    /* a bridge's range holds it without owning it */
-    bool root_sign[256]; /* a function that only a root bus can hold is on it */
-    bool port_sign[256]; /* a function that no root bus holds is on it */
-    bool has_bus_zero;
+    int owner[256];       /* the bridge whose secondary bus this is, -1 none, -2 several claim it */
+    bool within[256];     /* a bridge's range holds it without owning it */
+    bool root_sign[256];  /* a function that only a root bus can hold is on it */
+    bool port_sign[256];  /* a function that no root bus holds is on it */
+    bool has_bridge[256]; /* a bridge is on it */
 };
 
 static int by_place(const void *a, const void *b)
@@ -68,12 +69,52 @@ static bool root_port_by_id(const struct rig_function *f)
            f->device.value >= 0x2030 && f->device.value <= 0x2033;
 }
 
+/* Makers of root ports. */
+static const uint16_t root_makers[] = {
+    0x8086, 0x1022, 0x1d94, 0x1d17, /* x86: Intel, AMD, Hygon, Zhaoxin */
+    0x10de, 0x13b5, 0x1def, 0x177d, /* NVIDIA, Arm, Ampere, Cavium */
+    0x1d87, 0x17cb, 0x19e5, 0x1ae0, /* Rockchip, Qualcomm, HiSilicon, Google */
+    0x1014, 0x106b, 0x1957, 0x1131, /* IBM, Apple, Freescale and NXP */
+    0x11ab, 0x16c3, 0x1b36,         /* Marvell, Synopsys, QEMU */
+};
+
+/* Switches on graphics cards of a maker of root ports. */
+static const uint16_t intel_switches[] = {0x4fa0, 0x4fa1, 0x4fa4, 0xe2f0, 0xe2ff};
+
+/* A bridge of unknown type that is no root port, by its ids or name. */
+static bool switch_by_name(const struct rig_function *f)
+{
+    static const char *const words[] = {"Switch", "Upstream", "Downstream", "Thunderbolt"};
+    for (size_t i = 0; f->name && i < RIG_ARRAY_LENGTH(words); i++)
+        if (strstr(f->name, words[i]))
+            return true;
+    if (!rig_fact_has(f->vendor))
+        return false;
+    bool maker = false;
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(root_makers); i++)
+        maker |= f->vendor.value == root_makers[i];
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(intel_switches); i++)
+        if (f->vendor.value == 0x8086 && fact_is(f->device, intel_switches[i]))
+            return true;
+    return !maker;
+}
+
+/* Registers of Intel's processors and I/O hubs: system peripherals and performance counters. What
+   is below a PCI Express port has device number 0. */
+static bool processors_own(const struct rig_function *f)
+{
+    return fact_is(f->vendor, 0x8086) && f->bdf.device != 0 &&
+           (f->class_code.value >> 8 == 0x0880 || f->class_code.value >> 8 == 0x1101);
+}
+
 static void note_signs(struct buses *b, const struct rig_function *f)
 {
     uint8_t bus = f->bdf.bus;
-    b->has_bus_zero |= bus == 0;
-    if (rig_fact_has(f->class_code) && f->class_code.value >> 8 == 0x0600)
+    if (rig_fact_has(f->class_code) && (f->class_code.value >> 8 == 0x0600 || processors_own(f)))
         b->root_sign[bus] = true;
+    b->has_bridge[bus] |= is_bridge(f);
+    if (f->pcie_type.know == RIG_FACT_UNKNOWN && is_bridge(f))
+        b->port_sign[bus] |= switch_by_name(f);
     if (!rig_fact_has(f->pcie_type))
         return;
     switch (f->pcie_type.value) {
@@ -89,7 +130,7 @@ static void note_signs(struct buses *b, const struct rig_function *f)
 
 static void survey_domain(struct rig_topology *t, int first, int end, struct buses *b)
 {
-    *b = (struct buses){.has_bus_zero = false};
+    memset(b, 0, sizeof *b);
     for (size_t bus = 0; bus < 256; bus++)
         b->owner[bus] = -1;
     for (int i = first; i < end; i++) {
@@ -111,6 +152,10 @@ static void place(struct node *n, int parent, enum rig_know know, const char *fr
         (struct rig_fact){.value = (uint64_t)(parent >= 0), .from = from, .know = know};
 }
 
+/* Domains from here on are made up by Linux's driver of Intel's Volume Management Device, and their
+   first bus need not be 0 (Linux: drivers/pci/controller/vmd.c). */
+#define FIRST_VMD_DOMAIN 0x10000u
+
 static void place_by_buses(struct node *n, const struct buses *b)
 {
     uint8_t bus = n->f.bdf.bus;
@@ -122,12 +167,16 @@ static void place_by_buses(struct node *n, const struct buses *b)
         place(n, -1, RIG_FACT_UNKNOWN,
               "no bridge in the source leads to its bus, which another bridge's range holds: a "
               "virtual function, or a bridge is missing");
-    else if (b->root_sign[bus] || bus == 0 || (!b->port_sign[bus] && b->has_bus_zero))
+    else if (b->root_sign[bus] || bus == 0)
         place(n, -1, RIG_FACT_KNOWN, NULL);
     else if (b->port_sign[bus])
         place(n, -1, RIG_FACT_UNKNOWN, "what is above its bus is not in the source");
-    else
+    else if (b->has_bridge[bus] || n->f.bdf.domain >= FIRST_VMD_DOMAIN)
         place(n, -1, RIG_FACT_ASSUMED, "no bridge in the source leads to its bus");
+    else
+        place(n, -1, RIG_FACT_UNKNOWN,
+              "no bridge in the source leads to its bus: it is a root bus, or what is above it is "
+              "missing");
 }
 
 static enum rig_status place_under(struct rig_topology *t, int i, const char *name,
@@ -149,7 +198,7 @@ static enum rig_status place_under(struct rig_topology *t, int i, const char *na
 static enum rig_status place_functions(struct rig_topology *t, const char *name,
                                        struct rig_error *err)
 {
-    struct buses buses = {.has_bus_zero = false};
+    struct buses buses;
     enum rig_status status = RIG_OK;
     for (int i = 0, end = 0; status == RIG_OK && i < t->count; i++) {
         if (i == end) {

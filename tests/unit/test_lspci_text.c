@@ -721,6 +721,103 @@ static void an_emulated_host_bridge_says_nothing_of_the_cpu(void **state)
     rig_topology_free(t);
 }
 
+/* A text that somebody shortened, of a user who sees no capabilities. */
+#define HOST_BRIDGE "00:00.0 Host bridge [0600]: Intel Corporation One [8086:4660]\n"
+#define BRIDGE(place, name, ids, buses)                                                            \
+    place " PCI bridge [0604]: " name " [" ids "] (prog-if 00 [Normal decode])\n"                  \
+          "\tFlags: bus master, fast devsel, latency 0\n"                                          \
+          "\tBus: primary=00, " buses ", sec-latency=0\n"                                          \
+          "\tCapabilities: <access denied>\n"
+#define FUNCTION(place, class, name, ids)                                                          \
+    place " " class ": " name " [" ids "]\n\tFlags: fast devsel\n\tCapabilities: <access denied>\n"
+
+static void a_bus_that_nothing_leads_to_is_a_root_bus_only_where_a_function_tells_so(void **state)
+{
+    (void)state;
+    /* GPUs alone: what is above them is missing. */
+    struct rig_topology *t = accept(
+        HOST_BRIDGE FUNCTION("05:00.0", "VGA compatible controller [0300]", "One", "8086:56a0")
+            FUNCTION("08:00.0", "VGA compatible controller [0300]", "Two", "8086:56a0"));
+    unknown(at(t, "05:00.0")->parent_known, "it is a root bus, or what is above it is missing");
+    known(at(t, "00:00.0")->parent_known, 0);
+    rig_topology_free(t);
+    /* Ports of switches, by their maker, name or id. */
+    t = accept(HOST_BRIDGE BRIDGE("02:08.0", "PLX Technology, Inc. PEX 8747", "10b5:8747",
+                                  "secondary=03, subordinate=03")
+                   BRIDGE("04:00.0", "Intel Corporation JHL7540 Thunderbolt 3 Bridge", "8086:15e7",
+                          "secondary=05, subordinate=06")
+                       BRIDGE("07:01.0", "Intel Corporation Device", "8086:4fa4",
+                              "secondary=08, subordinate=08"));
+    unknown(at(t, "02:08.0")->parent_known, "what is above its bus is not in the source");
+    unknown(at(t, "04:00.0")->parent_known, "what is above its bus is not in the source");
+    unknown(at(t, "07:01.0")->parent_known, "what is above its bus is not in the source");
+    rig_topology_free(t);
+    /* A bridge that may be a root port is taken for one. */
+    t = accept(HOST_BRIDGE BRIDGE("80:02.0", "Intel Corporation Xeon Root Port 2", "8086:6f04",
+                                  "secondary=81, subordinate=81"));
+    assumed(at(t, "80:02.0")->parent_known, 0);
+    rig_topology_free(t);
+    /* What processors have on buses of their own: not what is below a port, at device 0. */
+    t = accept(HOST_BRIDGE FUNCTION("7f:08.0", "System peripheral [0880]", "Q", "8086:6f32")
+                   FUNCTION("05:00.0", "System peripheral [0880]", "NHI", "8086:15e8"));
+    known(at(t, "7f:08.0")->parent_known, 0);
+    unknown(at(t, "05:00.0")->parent_known, "it is a root bus");
+    rig_topology_free(t);
+    /* Linux makes domains up for volume management devices, which begin with any bus. */
+    t = accept(HOST_BRIDGE FUNCTION("10000:e1:00.0", "Non-Volatile memory controller [0108]", "D",
+                                    "144d:a80a"));
+    assumed(at(t, "10000:e1:00.0")->parent_known, 0);
+    rig_topology_free(t);
+}
+
+static void a_display_whose_bars_are_not_known_may_be_a_gpu(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        accept(PORT "01:00.0 VGA compatible controller [0300]: NVIDIA Corporation One [10de:2684]\n"
+                    "[...]\n"
+                    "02:00.0 VGA compatible controller [0300]: Matrox G200 [102b:0534]\n"
+                    "03:00.0 Ethernet controller [0200]: Two [15b3:1021]\n");
+    assert_true(at(t, "01:00.0")->gpu);
+    assert_false(at(t, "02:00.0")->gpu);
+    assert_false(at(t, "03:00.0")->gpu);
+    rig_topology_free(t);
+    /* A tree shows no class: there the id tells. */
+    t = accept("-[0000:00]-+-01.0-[01]----00.0  NVIDIA Corporation One [10de:2684]\n"
+               "           \\-02.0-[02]----00.0  Two [15b3:1021]\n");
+    assert_true(at(t, "01:00.0")->gpu);
+    assert_false(at(t, "02:00.0")->gpu);
+    rig_topology_free(t);
+}
+
+static void a_block_whose_status_tells_of_capabilities_and_shows_none_is_cut(void **state)
+{
+    (void)state;
+    struct rig_topology *t = accept(
+        PORT
+        "\n01:00.0 VGA compatible controller [0300]: NVIDIA Corporation One [10de:2684]\n" CONTROL
+            STATUS);
+    unknown(at(t, "01:00.0")->bar[1].flags, "the text about it is cut");
+    rig_topology_free(t);
+}
+
+static void more_bars_than_a_function_has_are_not_numbered(void **state)
+{
+    (void)state;
+    /* lspci 3.9 -v of a dump prints the upper halves of 64-bit BARs as regions of their own. */
+    struct rig_topology *t =
+        accept("01:00.0 3D controller [0302]: NVIDIA Corporation One [10de:1eb8]\n"
+               "\tFlags: fast devsel\n"
+               "\tMemory at 51000000 (32-bit, non-prefetchable)\n"
+               "\tMemory at 4400000000 (64-bit, prefetchable)\n"
+               "\tMemory at <unassigned> (64-bit, non-prefetchable)\n"
+               "\tMemory at 4800000000 (64-bit, prefetchable)\n"
+               "\tMemory at <unassigned> (32-bit, prefetchable)\n");
+    for (int i = 0; i < RIG_BAR_COUNT; i++)
+        unknown(at(t, "01:00.0")->bar[i].flags, "more BARs than a function has");
+    rig_topology_free(t);
+}
+
 static void what_holds_no_tree_is_refused_naming_the_command(void **state)
 {
     (void)state;
@@ -777,6 +874,10 @@ int main(void)
         cmocka_unit_test(bars_in_the_kernels_log_fill_in_what_the_text_lacks),
         cmocka_unit_test(the_cpu_is_assumed_from_its_functions),
         cmocka_unit_test(an_emulated_host_bridge_says_nothing_of_the_cpu),
+        cmocka_unit_test(a_bus_that_nothing_leads_to_is_a_root_bus_only_where_a_function_tells_so),
+        cmocka_unit_test(a_display_whose_bars_are_not_known_may_be_a_gpu),
+        cmocka_unit_test(a_block_whose_status_tells_of_capabilities_and_shows_none_is_cut),
+        cmocka_unit_test(more_bars_than_a_function_has_are_not_numbered),
         cmocka_unit_test(what_holds_no_tree_is_refused_naming_the_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
