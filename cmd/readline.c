@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@ struct library {
     void (*rl_callback_read_char)(void);
     void (*rl_callback_handler_remove)(void);
     void (*rl_callback_sigcleanup)(void);
+    void (*rl_check_signals)(void);
     void (*rl_free_line_state)(void);
     void (*rl_replace_line)(const char *text, int clear_undo);
     int (*rl_on_new_line)(void);
@@ -59,6 +59,7 @@ static bool load(struct library *l)
         SYMBOL(rl_callback_read_char),
         SYMBOL(rl_callback_handler_remove),
         SYMBOL(rl_callback_sigcleanup),
+        SYMBOL(rl_check_signals),
         SYMBOL(rl_free_line_state),
         SYMBOL(rl_replace_line),
         SYMBOL(rl_on_new_line),
@@ -224,7 +225,7 @@ static void take_line(char *line)
 
 static void install(void)
 {
-    char prompt[80];
+    char prompt[PROMPT_BYTES];
     shell_prompt(shim.cli, prompt, sizeof prompt);
     shim.library.rl_callback_handler_install(prompt, take_line);
 }
@@ -243,14 +244,13 @@ static void cancel_line(void)
 static void read_keys(void)
 {
     while (!shim.done && !shell_has_ended()) {
-        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-        int ready = poll(&input, 1, -1);
+        bool ready = shell_wait();
         if (shell_was_cancelled())
             cancel_line();
-        else if (ready < 0 && errno != EINTR)
-            break;
-        else if (ready > 0)
+        else if (ready)
             shim.library.rl_callback_read_char();
+        else
+            shim.library.rl_check_signals(); /* the terminal's size */
     }
 }
 

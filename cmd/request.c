@@ -223,7 +223,7 @@ static enum rig_status check_arguments(struct reader *r)
     if (!command)
         return fail(r->err, "", "'rigmem help' lists the commands", "no command given");
     if ((command->flags & COMMAND_SHELL) && request->settings.memory)
-        return fail(r->err, command->name, NULL, "does not go into a shell or a script");
+        return fail(r->err, "", NULL, "does not go into a shell or a script");
     int most = command_arguments(command), least = 0;
     for (int i = 0; i < most; i++)
         least += !command->argument[i].optional;

@@ -12,7 +12,7 @@
 void shell_run(const struct request *request, struct reply *reply)
 {
     (void)request;
-    reply_fail(reply, RIG_INVALID, "shell", NULL, "does not go into a shell or a script");
+    reply_fail(reply, RIG_INVALID, NULL, NULL, "does not go into a shell or a script");
 }
 
 /* ---- the session in this process */
@@ -72,15 +72,29 @@ bool shell_has_ended(void)
     return ended != 0;
 }
 
-static void listen(bool interactive)
+static void listen(void)
 {
     struct sigaction action = {.sa_handler = note};
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
-    if (!interactive)
-        action.sa_handler = note;
     sigaction(SIGINT, &action, NULL);
+}
+
+bool shell_wait(void)
+{
+    sigset_t held, before;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
+    sigaddset(&held, SIGHUP);
+    sigprocmask(SIG_BLOCK, &held, &before);
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    bool came = cancelled != 0 || ended != 0;
+    /* what else fails is told by who reads */
+    bool ready = !came && (ppoll(&input, 1, NULL, &before) >= 0 || errno != EINTR);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return ready;
 }
 
 /* Ends as the signal would have ended it. */
@@ -141,51 +155,119 @@ static int run_line(struct cli *cli, const char *text, size_t bytes, bool *out_d
     return code;
 }
 
-/* ---- standard input that is no terminal */
+/* ---- lines of standard input */
 
-/* Reads a line, without its newline, into *io_text. -1 at the end, or where a signal came. */
-static ssize_t next_line(FILE *from, char **io_text, size_t *io_room)
+/* A line longer than this is none. */
+#define MOST_BYTES ((size_t)16 << 20)
+
+/* What was read: the bytes from `from` up to `used` are not given out yet. */
+struct input {
+    char *text;
+    size_t from, used, room;
+    bool end, too_long;
+};
+
+/* False: the end, or a line is too long. */
+static bool read_more(struct input *in)
 {
-    ssize_t bytes = getline(io_text, io_room, from);
-    if (bytes > 0 && (*io_text)[bytes - 1] == '\n')
-        (*io_text)[--bytes] = '\0';
-    return bytes;
+    if (in->from > 0)
+        memmove(in->text, in->text + in->from, in->used - in->from);
+    in->used -= in->from;
+    in->from = 0;
+    if (in->used == in->room) {
+        size_t room = in->room ? in->room * 2 : 4096;
+        char *grown = room <= MOST_BYTES ? realloc(in->text, room) : NULL;
+        in->too_long = !grown;
+        if (!grown)
+            return false;
+        in->text = grown;
+        in->room = room;
+    }
+    ssize_t got = read(STDIN_FILENO, in->text + in->used, in->room - in->used);
+    if (got < 0 && errno == EINTR)
+        return true;
+    in->used += got > 0 ? (size_t)got : 0;
+    return got > 0;
+}
+
+/* The next line, without its newline, until the next call; false: the end, or a signal came. */
+static bool next_line(struct input *in, const char **out_text, size_t *out_bytes)
+{
+    size_t seen = 0;
+    for (;;) {
+        char *start = in->text + in->from;
+        char *newline = in->used > in->from + seen
+                            ? memchr(start + seen, '\n', in->used - in->from - seen)
+                            : NULL;
+        size_t bytes = newline ? (size_t)(newline - start) : in->used - in->from;
+        if (newline || (in->end && bytes > 0 && !in->too_long)) {
+            *out_text = start;
+            *out_bytes = bytes;
+            in->from += bytes + (newline != NULL);
+            return true;
+        }
+        if (in->end)
+            return false;
+        seen = bytes;
+        while (!shell_wait())
+            if (cancelled != 0 || ended != 0)
+                return false;
+        in->end = !read_more(in);
+    }
+}
+
+static int refuse_length(struct cli *cli)
+{
+    struct request request = {.settings = cli->defaults};
+    struct reply reply = {.warnings = json_array()};
+    reply_fail(&reply, RIG_BAD_INPUT, "-", NULL, "a line is longer than 16 MiB");
+    int code = cli_report(&cli->out, &request, &reply, NULL);
+    reply_free(&reply);
+    return code;
 }
 
 static int answer_lines(struct cli *cli)
 {
-    char *text = NULL;
-    size_t room = 0;
+    struct input in = {.text = NULL};
+    const char *text;
+    size_t bytes;
     int code = 0;
     bool done = false;
-    while (!done && !shell_has_ended() && !shell_was_cancelled()) {
-        ssize_t bytes = next_line(stdin, &text, &room);
-        if (bytes < 0)
-            break;
-        code = run_line(cli, text, (size_t)bytes, &done);
+    while (!done && !shell_has_ended() && cancelled == 0 && next_line(&in, &text, &bytes)) {
+        code = run_line(cli, text, bytes, &done);
         out_flush(&cli->out);
     }
-    free(text);
-    return code;
+    free(in.text);
+    return in.too_long ? refuse_length(cli) : code;
 }
 
 /* ---- a terminal */
 
+/* "twin" where a session is open, in this process or on a file, and its machine. */
 void shell_prompt(struct cli *cli, char *text, size_t bytes)
 {
-    const struct rig_session *s = cli->session;
+    struct request request = {.settings = cli->defaults};
+    struct reply scratch = {.warnings = json_array()};
+    struct rig_session *s = NULL;
+    bool file = !session_in_memory(&request);
     const char *machine = cli->defaults.machine ? cli->defaults.machine : "live";
-    bool open = s && rig_session_is_open(s);
-    if (open)
+    if (file)
+        s = session_enter(&request, &scratch, RIG_SESSION_LOOK, false);
+    else if (cli->session && rig_session_is_open(cli->session))
+        s = cli->session;
+    if (s)
         machine = rig_session_source(s);
     const char *slash = strrchr(machine, '/');
-    const char *kind = open ? " twin" : cli->defaults.state ? " on file" : "";
     struct out o;
     out_start(&o, -1);
     out_escaped(&o, slash && slash[1] ? slash + 1 : machine);
     out_bytes(&o, "", 1);
-    snprintf(text, bytes, "rigmem %.40s%s> ", o.error ? "" : o.buffer, kind);
+    snprintf(text, bytes, "rigmem %.40s%s%s> ", o.error ? "" : o.buffer, s ? " twin" : "",
+             s && file ? " on file" : "");
     out_end(&o);
+    if (s)
+        session_abandon(&request, s);
+    reply_free(&scratch);
 }
 
 static int terminal_line(struct cli *cli, const char *text, bool *out_done)
@@ -198,26 +280,26 @@ static int terminal_line(struct cli *cli, const char *text, bool *out_done)
 /* Without readline: a prompt, and lines as the terminal edits them. */
 static int plain_terminal(struct cli *cli)
 {
-    char *text = NULL;
-    size_t room = 0;
+    struct input in = {.text = NULL};
+    const char *text;
+    size_t bytes;
     int code = 0;
     bool done = false;
     while (!done && !shell_has_ended()) {
-        char prompt[80];
+        char prompt[PROMPT_BYTES];
         shell_prompt(cli, prompt, sizeof prompt);
         out_text(&cli->out, prompt);
         out_flush(&cli->out);
-        ssize_t bytes = next_line(stdin, &text, &room);
-        if (bytes < 0 && shell_was_cancelled()) {
-            clearerr(stdin);
+        if (next_line(&in, &text, &bytes)) {
+            code = run_line(cli, text, bytes, &done);
+            out_flush(&cli->out);
+        } else if (shell_was_cancelled()) {
             out_text(&cli->out, "\n");
-            continue;
-        }
-        if (bytes < 0)
+        } else {
             break;
-        code = terminal_line(cli, text, &done);
+        }
     }
-    free(text);
+    free(in.text);
     return code;
 }
 
@@ -226,7 +308,7 @@ int shell_main(struct cli *cli, const struct request *request)
     bool interactive = isatty(STDIN_FILENO) != 0;
     int code;
     cli_begin(cli, &request->settings);
-    listen(interactive);
+    listen();
     if (!interactive)
         code = answer_lines(cli);
     else if (!shell_readline(cli, terminal_line, &code))

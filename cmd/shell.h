@@ -4,10 +4,16 @@
 
 #include "session.h"
 
+#define PROMPT_BYTES 80
+
 /* shell_was_cancelled is true once for each SIGINT; shell_has_ended is true from a SIGTERM or
    SIGHUP on. */
 bool shell_was_cancelled(void);
 bool shell_has_ended(void);
+
+/* shell_wait waits until standard input has something to read, or its end: true; or until a signal
+   came, which no wait after it misses. */
+bool shell_wait(void);
 
 /* shell_prompt writes the prompt. */
 void shell_prompt(struct cli *cli, char *text, size_t bytes);
