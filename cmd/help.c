@@ -138,26 +138,27 @@ static json_t *command_json(struct reply *reply, const struct command_row *comma
     return o;
 }
 
-static json_t *topic_json(struct reply *reply, const struct topic *topic, bool whole)
+static json_t *named_json(struct reply *reply, const char *name, const char *summary)
 {
     json_t *o = json_object();
-    put(reply, o, "name", json_string(topic->name));
-    put(reply, o, "summary", json_string(topic->summary));
-    if (whole)
-        put(reply, o, "text", json_string(topic->text));
+    put(reply, o, "name", json_string(name));
+    put(reply, o, "summary", json_string(summary));
     return o;
 }
 
-static void overview(struct reply *reply)
+/* Text shows names and summaries alone: the rest is made for documents. */
+static void overview(const struct request *request, struct reply *reply)
 {
     int count;
     const struct command_row *rows = commands(&count);
     json_t *list = json_array(), *names = json_array();
     for (int i = 0; i < count; i++)
         if (!(rows[i].flags & COMMAND_HIDDEN))
-            add(reply, list, command_json(reply, &rows[i]));
+            add(reply, list,
+                request->settings.json ? command_json(reply, &rows[i])
+                                       : named_json(reply, rows[i].name, rows[i].summary));
     for (int i = 0; i < TOPICS; i++)
-        add(reply, names, topic_json(reply, &topics[i], false));
+        add(reply, names, named_json(reply, topics[i].name, topics[i].summary));
     put(reply, reply->result, "commands", list);
     put(reply, reply->result, "topics", names);
     const struct option_row *options = global_options(&count);
@@ -179,7 +180,7 @@ void help_run(const struct request *request, struct reply *reply)
 {
     reply->result = json_object();
     if (request->arguments == 0) {
-        overview(reply);
+        overview(request, reply);
         return;
     }
     const char *name = request->argument[0];
@@ -190,7 +191,9 @@ void help_run(const struct request *request, struct reply *reply)
     }
     for (int i = 0; i < TOPICS; i++) {
         if (strcmp(topics[i].name, name) == 0) {
-            put(reply, reply->result, "topic", topic_json(reply, &topics[i], true));
+            json_t *topic = named_json(reply, topics[i].name, topics[i].summary);
+            put(reply, topic, "text", json_string(topics[i].text));
+            put(reply, reply->result, "topic", topic);
             return;
         }
     }

@@ -252,9 +252,6 @@ static void print_legend(struct matrix *m)
     table_print(table, m->view->out, "  ");
 }
 
-/* Looking names up takes longer than the whole of a large table: `list` has them then. */
-#define NAMED_MAX 48
-
 /* stands[i]: function i is a row or a column under its alias. Returns how many are. */
 static int mark_aliases(const struct reach_question *q, bool *stands)
 {
@@ -270,7 +267,8 @@ static int mark_aliases(const struct reach_question *q, bool *stands)
     return count;
 }
 
-/* Which function each alias of the table is; nothing where addresses stand in it anyway. */
+/* Which function each alias of the table is; nothing where addresses stand in it anyway. A name
+   that the source lacks is not looked up: that takes longer than a table, and `list` does. */
 static void print_names(struct matrix *m)
 {
     const struct reach_question *q = m->q;
@@ -279,8 +277,6 @@ static void print_names(struct matrix *m)
     int named = stands ? mark_aliases(q, stands) : 0;
     if (named > 0)
         out_text(m->view->out, "\n");
-    if (named > 0 && named <= NAMED_MAX)
-        rig_topology_name_functions(q->t);
     for (int i = 0; stands && i < rig_topology_count(q->t); i++) {
         if (!stands[i])
             continue;

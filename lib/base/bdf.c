@@ -1,11 +1,27 @@
 #include "base/base.h"
 
-#include <stdio.h>
+/* Writes the last `digits` hex digits of value, and returns what is behind them. */
+static char *put_hex(char *text, uint32_t value, int digits)
+{
+    for (int i = digits; i-- > 0; value >>= 4)
+        text[i] = "0123456789abcdef"[value & 15u];
+    return text + digits;
+}
 
+/* Tables and answers hold thousands of these, which is why it is no printf. */
 char *rig_bdf_format(struct rig_bdf bdf, char text[RIG_BDF_MAX])
 {
-    snprintf(text, RIG_BDF_MAX, "%04x:%02x:%02x.%x", (unsigned)bdf.domain, (unsigned)bdf.bus,
-             (unsigned)bdf.device & 0x1fu, (unsigned)bdf.function & 7u);
+    int digits = 4;
+    while (digits < 8 && bdf.domain >> (4 * digits))
+        digits++;
+    char *p = put_hex(text, bdf.domain, digits);
+    *p++ = ':';
+    p = put_hex(p, bdf.bus, 2);
+    *p++ = ':';
+    p = put_hex(p, bdf.device & 0x1fu, 2);
+    *p++ = '.';
+    p = put_hex(p, bdf.function & 7u, 1);
+    *p = '\0';
     return text;
 }
 

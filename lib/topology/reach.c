@@ -100,16 +100,15 @@ static void find_first_gate(struct rig_reach *r)
 enum rig_status rig_reach_pair(const struct rig_topology *t, const struct rig_rules *rules,
                                int from, int to, struct rig_reach *out_reach, struct rig_error *err)
 {
-    struct rig_reach *r = calloc(1, sizeof *r);
-    if (!r)
-        return rig_fail_memory(err);
+    struct rig_p2pdma decision;
+    enum rig_status status = rig_p2pdma_decide(t, rules, to, from, &decision, err);
+    if (status != RIG_OK)
+        return status;
+    struct rig_reach *r = out_reach;
+    memset(r, 0, sizeof *r);
     r->from = from;
     r->to = to;
-    enum rig_status status = rig_p2pdma_decide(t, rules, to, from, &r->p2pdma, err);
-    if (status != RIG_OK) {
-        free(r);
-        return status;
-    }
+    r->p2pdma = decision;
     struct side side_from = side_of(t, from), side_to = side_of(t, to);
     enum gates gates = gates_static(&side_from, &side_to);
     if (from == to && side_to.gpu)
@@ -121,8 +120,6 @@ enum rig_status rig_reach_pair(const struct rig_topology *t, const struct rig_ru
     describe_gates(t, rules, &side_from, &side_to, r);
     find_first_gate(r);
     describe_facts(t, r);
-    *out_reach = *r;
-    free(r);
     return RIG_OK;
 }
 

@@ -67,11 +67,14 @@ static void assumed_path(const struct rig_topology *t, struct rig_reach *r)
     for (size_t k = 0; k < RIG_ARRAY_LENGTH(ends); k++) {
         for (int i = ends[k]; i >= 0; i = t->node[i].f.parent) {
             const struct rig_function *f = &t->node[i].f;
-            assume(r, field_of(t, "parent", i, field), f->parent_known,
-                   f->parent < 0 ? "a root bus" : rig_bdf_format(t->node[f->parent].f.bdf, value));
-            snprintf(value, sizeof value, "0x%04x", (unsigned)f->acs_control.value);
-            if (r->p2pdma.has_common != RIG_ANSWER_NO)
+            if (f->parent_known.know == RIG_FACT_ASSUMED)
+                assume(r, field_of(t, "parent", i, field), f->parent_known,
+                       f->parent < 0 ? "a root bus"
+                                     : rig_bdf_format(t->node[f->parent].f.bdf, value));
+            if (f->acs_control.know == RIG_FACT_ASSUMED && r->p2pdma.has_common != RIG_ANSWER_NO) {
+                snprintf(value, sizeof value, "0x%04x", (unsigned)f->acs_control.value);
                 assume(r, field_of(t, "acs", i, field), f->acs_control, value);
+            }
             if (i == r->p2pdma.common)
                 break;
         }

@@ -1,13 +1,14 @@
 /* All pairs of N functions in memory: the time of the table's rows against a memset of the result
    and against asking pair by pair, and that both ways give the same bytes, also where facts are
-   missing. */
+   missing. Beside it stands what reachlimit, the least that such an answer can cost, takes on this
+   machine for as many endpoints ($BENCH_TOOLS has it). */
 #include "bench.h"
 #include "topology/topology.h"
 
 #include <stdint.h>
 #include <string.h>
 
-#define ROUNDS 7
+#define ROUNDS 21
 
 static uint32_t next_random(uint64_t *state)
 {
@@ -126,6 +127,36 @@ static void all_rows(const struct rig_topology *t, const struct rig_rules *rules
     rig_reach_table_free(table);
 }
 
+/* The result of a question is in no cache of the CPU's own when the question comes: nor is what is
+   written here, after as much as the largest holds was read. */
+static void cool(void)
+{
+    static volatile uint8_t other[16u << 20];
+    for (size_t i = 0; i < sizeof other; i += 64)
+        other[i]++;
+}
+
+/* What reachlimit says of so many endpoints. */
+static void print_limit(size_t count)
+{
+    const char *tools = getenv("BENCH_TOOLS");
+    char command[4300], line[512];
+    snprintf(command, sizeof command, "'%s'/reachlimit %zu", tools ? tools : "build/release/bench",
+             count);
+    FILE *limit = popen(command, "r");
+    double set, spans;
+    bool read = limit && fgets(line, sizeof line, limit) && strstr(line, "intervals") &&
+                sscanf(strstr(line, "memset"), "memset %lf", &set) == 1 &&
+                sscanf(strstr(line, "intervals"), "intervals %lf", &spans) == 1;
+    if (limit)
+        pclose(limit);
+    if (read)
+        printf("reachlimit at %zu: memset %.3f ms, all pairs %.3f ms, x memset %.3f\n", count, set,
+               spans, spans / set);
+    else
+        printf("reachlimit at %zu: it does not run\n", count);
+}
+
 /* How many cells differ between the table and the pairwise answer, over every `step`-th row. */
 static long compare(const struct rig_topology *t, const struct rig_rules *rules, const int *order,
                     const uint8_t *cells, size_t step, double *out_seconds)
@@ -172,10 +203,12 @@ static bool measure(int count, int unknown, size_t step, double limit)
         abort();
     double set = 1e9, make = 1e9, rows = 1e9, pairs;
     for (int round = 0; round < ROUNDS; round++) {
+        cool();
         double begin = bench_now();
         memset(plain, round, bytes);
         __asm__ volatile("" ::"r"(plain) : "memory");
         set = bench_least(set, bench_now() - begin);
+        cool();
         all_rows(t, rules, cells, order, &make, &rows);
     }
     long differ = compare(t, rules, order, cells, step, &pairs);
@@ -189,6 +222,8 @@ static bool measure(int count, int unknown, size_t step, double limit)
         "%.0f ms\n",
         n, unknown, set * 1e3, make * 1e3, rows * 1e3, pairs * 1e3);
     if (limit > 0) {
+        if (!bench_short())
+            print_limit(n);
         snprintf(what, sizeof what, "all pairs of %zu, x memset", n);
         good &= bench_hold(what, rows / set, limit);
     }

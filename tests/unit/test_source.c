@@ -264,9 +264,29 @@ static void the_system_s_reasons_begin_in_lower_case_unless_with_an_abbreviation
     assert_string_equal(RIG_ERRNO(EDOTDOT), "RFS specific error");
 }
 
+static void an_address_has_four_digits_of_domain_or_as_many_as_it_needs(void **state)
+{
+    (void)state;
+    static const struct {
+        struct rig_bdf bdf;
+        const char *text;
+    } rows[] = {{{0, 0, 0, 0}, "0000:00:00.0"},
+                {{0xabcd, 0x9f, 0x1f, 7}, "abcd:9f:1f.7"},
+                {{0x10000, 0x01, 0, 1}, "10000:01:00.1"},
+                {{0xffffffff, 0xff, 0x10, 3}, "ffffffff:ff:10.3"}};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(rows); i++) {
+        char text[RIG_BDF_MAX];
+        struct rig_bdf back;
+        assert_string_equal(rig_bdf_format(rows[i].bdf, text), rows[i].text);
+        assert_true(rig_bdf_parse(text, &back));
+        assert_int_equal(rig_bdf_compare(rows[i].bdf, back), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_address_has_four_digits_of_domain_or_as_many_as_it_needs),
         cmocka_unit_test(the_system_s_reasons_begin_in_lower_case_unless_with_an_abbreviation),
         cmocka_unit_test(the_kind_of_a_text_is_found_by_its_content),
         cmocka_unit_test(what_holds_no_machine_is_refused_by_what_it_is),
