@@ -149,3 +149,21 @@ json.dump(c, open("commas.json", "w"))' "$machines/server-8gpu.json" "$line"
     "$RIGMEM" -m a.json capture -o b.json
     cmp a.json b.json
 }
+
+@test "without a libpci that can be loaded: live is refused, other machines are listed without names" {
+    echo 'no library' >libpci.so.3
+    printf '%s' '{"format":"rigmem-machine","version":1,"functions":[{"address":"0000:03:00.0",' \
+        '"parent":"root","vendor":"0x10de","device":"0x15f7"}]}' >machine.json
+    printf '00:00.0 Host bridge: Intel Corporation Ice Lake Memory Map/VT-d\n\tFlags: fast devsel\n' \
+        >names.txt
+    export LD_LIBRARY_PATH=$PWD
+    run "$RIGMEM" -m live list
+    [ "$status" -eq 3 ]
+    [[ $output == *libpci.so.3:* ]]
+    [[ $output == *"install libpci 3.5 or later"* ]]
+    run "$RIGMEM" -m machine.json list
+    [ "$status" -eq 0 ]
+    [[ ${lines[1]} == "0000:03:00.0 "*" 10de:15f7 "* ]]
+    [[ $output != *NVIDIA* ]]
+    [[ $("$RIGMEM" -m names.txt list | tail -1) == *"Ice Lake Memory Map/VT-d"* ]]
+}

@@ -68,11 +68,11 @@ static bool read_whole(const char *path, char **out_text, size_t *out_bytes)
     struct stat st;
     char *text = NULL;
     size_t bytes = 0;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
-        (size_t)st.st_size <= IDS_MAX_BYTES)
-        text = malloc((size_t)st.st_size);
-    while (text && bytes < (size_t)st.st_size) {
-        ssize_t n = read(fd, text + bytes, (size_t)st.st_size - bytes);
+    size_t size = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? (size_t)st.st_size : 0;
+    if (size > 0 && size <= IDS_MAX_BYTES)
+        text = malloc(size);
+    while (text && bytes < size) {
+        ssize_t n = read(fd, text + bytes, size - bytes);
         if (n <= 0)
             break;
         bytes += (size_t)n;
@@ -85,10 +85,9 @@ static bool read_whole(const char *path, char **out_text, size_t *out_bytes)
     return true;
 }
 
-static bool hex4(const char *text, size_t bytes, uint16_t *out)
+/* Reads four hex digits, as pci.ids has them. */
+static bool hex4(const char *text, uint16_t *out)
 {
-    if (bytes < 4)
-        return false;
     unsigned value = 0;
     for (int i = 0; i < 4; i++) {
         char c = text[i];
@@ -110,11 +109,16 @@ static const char *line_end(const char *line, const char *end)
     return newline ? newline : end;
 }
 
+/* The line behind one that ends at `stop`, or `end`. */
+static const char *next_line(const char *stop, const char *end)
+{
+    return stop < end ? stop + 1 : end;
+}
+
 /* Splits `ID  Name`; false for a line of another form. */
 static bool split_line(const char *line, const char *end, uint16_t *out_id, const char **out_name)
 {
-    if (end - line < 7 || !hex4(line, (size_t)(end - line), out_id) || line[4] != ' ' ||
-        line[5] != ' ')
+    if (end - line < 7 || !hex4(line, out_id) || line[4] != ' ' || line[5] != ' ')
         return false;
     *out_name = line + 6;
     return true;
@@ -153,34 +157,28 @@ static bool index_vendors(struct ids_index *ids)
 {
     size_t capacity = 0;
     const char *end = ids->text + ids->bytes;
-    for (const char *line = ids->text; line < end;) {
-        const char *stop = line_end(line, end);
+    for (const char *line = ids->text, *stop; line < end; line = next_line(stop, end)) {
+        stop = line_end(line, end);
         if (stop - line > 2 && line[0] == 'C' && line[1] == ' ')
             break; /* classes follow, whose lines look like vendors' */
         struct vendor v = {.end = end};
         if (split_line(line, stop, &v.id, &v.name)) {
             v.bytes = (size_t)(stop - v.name);
-            v.devices = stop < end ? stop + 1 : end;
+            v.devices = next_line(stop, end);
             if (ids->vendors)
                 ids->vendor[ids->vendors - 1].end = line;
             if (!add_vendor(ids, &capacity, v))
                 return false;
         }
-        line = stop < end ? stop + 1 : end;
     }
-    if (ids->vendors)
-        qsort(ids->vendor, ids->vendors, sizeof *ids->vendor, by_name);
-    return ids->vendors > 0;
+    if (ids->vendors == 0)
+        return false;
+    qsort(ids->vendor, ids->vendors, sizeof *ids->vendor, by_name);
+    return true;
 }
 
-struct ids_index *ids_index_open(void)
+struct ids_index *ids_index_read(const char *path)
 {
-    char path[4096];
-    if (!libpci_ids_path(path, sizeof path))
-        return NULL;
-    size_t length = strlen(path);
-    if (length > 3 && strcmp(path + length - 3, ".gz") == 0)
-        path[length - 3] = '\0';
     struct ids_index *ids = calloc(1, sizeof *ids);
     if (!ids)
         return NULL;
@@ -189,6 +187,18 @@ struct ids_index *ids_index_open(void)
         return NULL;
     }
     return ids;
+}
+
+/* A libpci that reads its database by zlib names the packed one. */
+struct ids_index *ids_index_open(void)
+{
+    char path[4096];
+    if (!libpci_ids_path(path, sizeof path))
+        return NULL;
+    char *packed = strrchr(path, '.');
+    if (packed && strcmp(packed, ".gz") == 0)
+        *packed = '\0';
+    return ids_index_read(path);
 }
 
 void ids_index_close(struct ids_index *ids)
@@ -207,8 +217,8 @@ static int count_devices(const struct vendor *v, const char *name, size_t bytes,
                          uint16_t *out_device)
 {
     int found = 0;
-    for (const char *line = v->devices; line < v->end;) {
-        const char *stop = line_end(line, v->end);
+    for (const char *line = v->devices, *stop; line < v->end; line = next_line(stop, v->end)) {
+        stop = line_end(line, v->end);
         uint16_t id;
         const char *device;
         if (*line == '\t' && split_line(line + 1, stop, &id, &device) &&
@@ -216,7 +226,6 @@ static int count_devices(const struct vendor *v, const char *name, size_t bytes,
             if (found++ == 0)
                 *out_device = id;
         }
-        line = stop < v->end ? stop + 1 : v->end;
     }
     return found;
 }
@@ -227,7 +236,7 @@ static int count_numbered(const char *name, size_t bytes, uint16_t *out_device)
     static const char word[] = "Device ";
     size_t length = sizeof word - 1;
     return bytes == length + 4 && memcmp(name, word, length) == 0 &&
-           hex4(name + length, 4, out_device);
+           hex4(name + length, out_device);
 }
 
 /* Counts the devices of one vendor that print as `name` when its first `split` bytes are the
@@ -273,7 +282,7 @@ static int search(const struct ids_index *ids, const char *name, uint16_t *out_v
     if (bytes >= NAME_MAX_BYTES)
         return 0;
     if (bytes == 16 && memcmp(name, "Device ", 7) == 0 && name[11] == ':')
-        return hex4(name + 7, 4, out_vendor) && hex4(name + 12, 4, out_device);
+        return hex4(name + 7, out_vendor) && hex4(name + 12, out_device);
     int found = 0;
     for (size_t split = 1; split + 1 < bytes; split++) {
         uint16_t vendor, device;

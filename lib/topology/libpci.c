@@ -116,9 +116,9 @@ static enum rig_status open_access(struct libpci **out, struct rig_error *err)
     struct libpci *pci = calloc(1, sizeof *pci);
     if (!pci)
         return rig_fail_memory(err);
-    const char *why = NULL;
+    const char *why;
     if (!load(pci, &why)) {
-        rig_fail(err, RIG_REFUSED, LIBRARY, "%s", why ? why : "it cannot be loaded");
+        rig_fail(err, RIG_REFUSED, LIBRARY, "%s", why);
         rig_hint(err,
                  "install libpci 3.5 or later: the package libpci3, pciutils-libs or pciutils");
         unload(pci);

@@ -178,23 +178,12 @@ int rig_p2pdma_distance(const struct rig_topology *t, const struct rig_rules *ru
 
 const char *rig_path_name(enum rig_path path)
 {
-    switch (path) {
-    case RIG_PATH_SELF:
-        return "X";
-    case RIG_PATH_PIX:
-        return "PIX";
-    case RIG_PATH_PXB:
-        return "PXB";
-    case RIG_PATH_PHB:
-        return "PHB";
-    case RIG_PATH_NODE:
-        return "NODE";
-    case RIG_PATH_SYS:
-        return "SYS";
-    case RIG_PATH_UNKNOWN:
-        break;
-    }
-    return "?";
+    static const char *const names[] = {
+        [RIG_PATH_UNKNOWN] = "?", [RIG_PATH_SELF] = "X",  [RIG_PATH_PIX] = "PIX",
+        [RIG_PATH_PXB] = "PXB",   [RIG_PATH_PHB] = "PHB", [RIG_PATH_NODE] = "NODE",
+        [RIG_PATH_SYS] = "SYS",
+    };
+    return (unsigned)path < RIG_ARRAY_LENGTH(names) ? names[path] : "?";
 }
 
 bool is_switch(const struct rig_function *f, int length)

@@ -277,7 +277,7 @@ static enum rig_status try_move(struct attempt *a, const struct rig_topology *t,
                                 rig_bdf_format(t->node[port].f.bdf, under), "a remedy",
                                 &refused) != RIG_OK) {
         drop(&m);
-        return refused.status == RIG_FAILED ? RIG_FAILED : RIG_OK;
+        return refused.status == RIG_FAILED ? rig_fail_memory(err) : RIG_OK;
     }
     struct rig_remedy *s = add_step(&m, RIG_REMEDY_MOVE);
     snprintf(s->text, sizeof s->text, "move the card of %s to the slot under port %s%s",

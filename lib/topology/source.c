@@ -64,6 +64,11 @@ static enum rig_status refuse_binary(const char *name, const char *data, size_t 
     return RIG_BAD_INPUT;
 }
 
+static bool begins(const char *text, size_t bytes, const char *word)
+{
+    return bytes >= strlen(word) && strncasecmp(text, word, strlen(word)) == 0;
+}
+
 /* XML that people give because it holds a topology of sorts. */
 static enum rig_status refuse_markup(const char *name, const char *text, size_t bytes,
                                      struct rig_error *err)
@@ -77,21 +82,15 @@ static enum rig_status refuse_markup(const char *name, const char *text, size_t 
         {"<!DOCTYPE html", "a web page: save the text itself"},
         {"<node", "lshw's XML"},
     };
-    const char *what = "XML of some other program";
+    const char *what = NULL;
     size_t window = bytes < 4096 ? bytes : 4096;
-    for (size_t i = 0; i < RIG_ARRAY_LENGTH(kinds); i++)
-        if (memmem(text, window, kinds[i].mark, strlen(kinds[i].mark))) {
-            what = kinds[i].what;
-            break;
-        }
-    rig_fail_at(err, name, 0, 0, "this is %s", what);
+    for (size_t i = 0; !what && i < RIG_ARRAY_LENGTH(kinds); i++)
+        for (size_t at = 0; !what && at < window; at++)
+            if (begins(text + at, window - at, kinds[i].mark))
+                what = kinds[i].what;
+    rig_fail_at(err, name, 0, 0, "this is %s", what ? what : "XML of some other program");
     rig_hint(err, "%s", capture_hint);
     return RIG_BAD_INPUT;
-}
-
-static bool begins(const char *text, size_t bytes, const char *word)
-{
-    return bytes >= strlen(word) && strncasecmp(text, word, strlen(word)) == 0;
 }
 
 enum rig_status rig_topology_parse(const char *name, const void *data, size_t bytes,
@@ -230,8 +229,7 @@ static enum rig_status load_file(const char *path, struct rig_topology **out, st
     if (S_ISDIR(st.st_mode))
         return read_directory(path, out, err);
     if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode))
-        return rig_fail(err, RIG_REFUSED, path, "%s, not a file",
-                        S_ISBLK(st.st_mode) ? "a block device" : "a socket");
+        return rig_fail(err, RIG_REFUSED, path, "a block device or a socket, not a file");
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return refuse_open(path, errno, err);

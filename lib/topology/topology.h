@@ -161,6 +161,10 @@ struct ids_index;
 /* ids_index_open reads the database of ids; NULL where there is none or memory ran out. */
 struct ids_index *ids_index_open(void);
 
+/* ids_index_read reads a database of ids in the form of pci.ids; NULL where `path` is no file of at
+ * most 64 MiB that names a vendor, or memory ran out. */
+struct ids_index *ids_index_read(const char *path);
+
 /* ids_index_close frees the index. NULL is allowed. */
 void ids_index_close(struct ids_index *ids);
 

@@ -401,6 +401,31 @@ static void a_resizable_size_that_no_address_has_is_left_out(void **state)
     unknown_with_reason(decode(m, 4096)->bar[0].size);
 }
 
+/* The pointer behind the first leads beyond what the dump holds. */
+static void a_second_express_capability_changes_nothing(void **state)
+{
+    struct machine *m = *state;
+    m->at[0x79] = 0x90;
+    put16(m->at, 0x90, 0xa010);
+    put16(m->at, 0x92, 0x0042); /* a root port */
+    known(decode(m, 256)->pcie_type, RIG_PCIE_ENDPOINT);
+    known(decode(m, 0x98)->pcie_type, RIG_PCIE_ENDPOINT);
+    unknown_with_reason(decode(m, 0x98)->acs_control);
+}
+
+/* PCI-to-PCI bridge's subsystem ids (PCI-to-PCI bridge specification 1.2, 3.2.5.13). */
+static void a_bridge_has_its_subsystem_in_a_capability(void **state)
+{
+    struct machine *m = *state;
+    m->at[0x0e] = 1;
+    m->at[0x79] = 0xc0;
+    put16(m->at, 0xc0, 0x000d);
+    put32(m->at, 0xc4, 0x12341028);
+    struct rig_function *f = decode(m, 256);
+    known(f->subsystem_vendor, 0x1028);
+    known(f->subsystem_device, 0x1234);
+}
+
 static void a_capability_list_that_loops_ends_with_a_warning(void **state)
 {
     struct machine *m = *state;
@@ -546,6 +571,8 @@ int main(void)
         TEST(virtual_functions_are_counted_when_enabled),
         TEST(resizable_bar_tells_size_and_sizes),
         TEST(a_resizable_size_that_no_address_has_is_left_out),
+        TEST(a_second_express_capability_changes_nothing),
+        TEST(a_bridge_has_its_subsystem_in_a_capability),
         TEST(a_capability_list_that_loops_ends_with_a_warning),
         TEST(a_capability_pointer_into_the_header_ends_with_a_warning),
         TEST(an_extended_list_that_loops_ends_with_a_warning),

@@ -155,6 +155,22 @@ static void a_gpus_memory_is_assumed_in_the_order_of_trust(void **state)
     assert_int_equal(memory("1002:ffff", 256u << 20, 0).know, RIG_FACT_UNKNOWN);
     assert_int_equal(memory("1002:ffff", 256u << 20, 0x1c0).know, RIG_FACT_UNKNOWN);
     assert_int_equal(memory("1002:ffff", 0, 0).know, RIG_FACT_UNKNOWN);
+    /* 2^(20+44) bytes are more than addresses reach: no size. */
+    assert_int_equal(memory("1002:ffff", 0, 1ull << 44).know, RIG_FACT_UNKNOWN);
+    assert_int_equal(memory("1002:ffff", 0, 1ull << 43).value, 1ull << 63);
+}
+
+/* One id for two boards: the subsystem tells them apart (pci.ids: Quadro RTX 8000 has 48 GB, Quadro
+   RTX 6000 has 24 GB). */
+static void a_board_is_known_by_its_subsystem(void **state)
+{
+    (void)state;
+    assert_int_equal(gpu_memory_by_id(0x10de, 0x1e30, 0x10de, 0x129e), 48ull << 30);
+    assert_int_equal(gpu_memory_by_id(0x10de, 0x1e30, 0x10de, 0x12ba), 24ull << 30);
+    assert_int_equal(gpu_memory_by_id(0x10de, 0x1e78, 0x10de, 0x13d8), 48ull << 30);
+    assert_int_equal(gpu_memory_by_id(0x10de, 0x1e78, 0x10de, 0x12ba), 0);
+    assert_int_equal(gpu_memory_by_id(0x10de, 0x1e30, 0x1028, 0x129e), 0);
+    assert_int_equal(gpu_memory_by_id(0x10de, 0x1e30, 0, 0), 0);
 }
 
 static void the_memory_bar_is_the_vendors_or_the_largest_prefetchable(void **state)
@@ -302,6 +318,214 @@ static void virtual_functions_are_found_by_offset_and_stride(void **state)
     rig_topology_free(t);
 }
 
+/* PCI-to-PCI bridge specification 1.2, 3.2.5.3: the secondary bus number is zero after reset. */
+static void a_bridge_that_was_never_set_up_leads_nowhere(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:01.0 rp 00-00\n00:02.0 rp 01-01\n00:03.0 rp\n01:00.0 ep\n", "AMD:25");
+    assert_int_equal(t->node[function_at(t, "00:02.0")].f.parent, -1);
+    assert_int_equal(t->node[function_at(t, "01:00.0")].f.parent, function_at(t, "00:02.0"));
+    /* One whose last bus is not shown has its secondary bus at least; a CardBus bridge is one. */
+    struct rig_function *f = &t->node[function_at(t, "00:02.0")].f;
+    f->subordinate = fact_unknown(NULL);
+    f->header_type = fact_known(2);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(t->node[function_at(t, "01:00.0")].f.parent, function_at(t, "00:02.0"));
+    rig_topology_free(t);
+}
+
+static void a_port_is_known_by_its_id_only_where_that_is_shown(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:01.0 rp 01-01 id=8086:2030 type=unknown\n"
+                      "00:02.0 rp 02-02 id=8086:2034 type=unknown\n"
+                      "00:03.0 rp 03-03 id=8086:202f type=unknown\n00:04.0 rp 04-04 type=unknown\n",
+                      NULL);
+    assert_int_equal(t->node[0].f.pcie_type.know, RIG_FACT_ASSUMED);
+    assert_int_equal(t->node[0].f.pcie_type.value, RIG_PCIE_ROOT_PORT);
+    t->node[3].f.vendor = fact_known(0x8086);
+    t->node[3].f.device = fact_unknown(NULL);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    for (int i = 1; i < 4; i++)
+        assert_int_equal(t->node[i].f.pcie_type.know, RIG_FACT_UNKNOWN);
+    rig_topology_free(t);
+}
+
+static void the_last_bus_and_a_stride_of_nothing_end_the_virtual_functions(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(
+        "00:01.0 rp fe-ff\nfe:00.0 ep\nfe:00.1 ep\nff:1f.7 ep\nfe:00.2 ep\n", "AMD:25");
+    int pf = function_at(t, "fe:00.0");
+    struct rig_function *f = &t->node[pf].f;
+    f->vf_count = fact_known(9);
+    f->vf_offset = fact_known(0x1ff); /* ff:1f.7, the last there is; then past it */
+    f->vf_stride = fact_known(1);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(t->node[function_at(t, "ff:1f.7")].f.physical, pf);
+    assert_int_equal(t->node[function_at(t, "fe:00.1")].f.physical, -1);
+    f = &t->node[pf].f;
+    f->vf_offset = fact_known(1);
+    f->vf_stride = fact_known(0);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(t->node[function_at(t, "fe:00.1")].f.physical, pf);
+    assert_int_equal(t->node[function_at(t, "fe:00.2")].f.physical, -1);
+    /* A count alone names none. */
+    f = &t->node[pf].f;
+    f->vf_stride = fact_unknown(NULL);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(t->node[function_at(t, "fe:00.1")].f.physical, -1);
+    f = &t->node[pf].f;
+    f->vf_offset = fact_unknown(NULL);
+    f->vf_stride = fact_known(1);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(t->node[function_at(t, "fe:00.1")].f.physical, -1);
+    rig_topology_free(t);
+}
+
+/* PCIe 9.3.3: a virtual function has no SR-IOV capability, so functions that name each other, or
+   themselves, are wrong and stay what they are. */
+static void what_has_virtual_functions_is_none(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:01.0 rp 01-01\n01:00.0 ep\n01:00.1 ep\n01:00.2 ep\n", "AMD:25");
+    struct rig_function *a = &t->node[function_at(t, "01:00.0")].f;
+    struct rig_function *b = &t->node[function_at(t, "01:00.1")].f;
+    a->vf_count = fact_known(3); /* itself, 01:00.1 and 01:00.2 */
+    a->vf_offset = fact_known(0);
+    b->vf_count = fact_known(1);
+    b->vf_offset = fact_known(0xffff);
+    a->vf_stride = b->vf_stride = fact_known(1);
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(t->node[function_at(t, "01:00.0")].f.physical, -1);
+    assert_int_equal(t->node[function_at(t, "01:00.1")].f.physical, -1);
+    assert_int_equal(t->node[function_at(t, "01:00.2")].f.physical, function_at(t, "01:00.0"));
+    /* Nor is a virtual function another's physical function. */
+    struct node *n = &t->node[function_at(t, "01:00.1")];
+    n->f.vf_count = fact_absent();
+    t->node[function_at(t, "01:00.0")].f.vf_count = fact_absent();
+    n = &t->node[function_at(t, "01:00.0")];
+    n->f.vf_count = fact_known(1);
+    n->f.vf_offset = fact_known(2);
+    n = &t->node[function_at(t, "01:00.1")];
+    n->physical_given = true;
+    n->physical_bdf = (struct rig_bdf){0, 1, 0, 2};
+    char why[512];
+    assert_int_equal(finish(t, why, sizeof why), RIG_BAD_INPUT);
+    assert_non_null(strstr(why, "is virtual itself"));
+    rig_topology_free(t);
+}
+
+/* PCIe 9.3.4.1.1: vendor and device of a virtual function read all ones. */
+static void ids_of_all_ones_behind_a_header_may_be_a_virtual_functions(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(
+        "00:01.0 rp 01-01\n01:00.0 ep\n01:00.1 ep id=ffff:ffff\n01:00.2 ep id=ffff:ffff\n"
+        "01:00.3 ep id=ffff:ffff under=00:01.0\n01:00.4 ep id=ffff:ffff\n",
+        "AMD:25");
+    t->node[function_at(t, "01:00.2")].f.header_type = fact_unknown(NULL);
+    t->node[function_at(t, "01:00.4")].f.vendor = fact_assumed(0xffff, "a name");
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    const struct rig_function *f = &t->node[function_at(t, "01:00.1")].f;
+    assert_int_equal(f->virtual_of.know, RIG_FACT_UNKNOWN);
+    assert_int_equal(f->parent_known.know, RIG_FACT_UNKNOWN);
+    static const char *const others[] = {"01:00.0", "01:00.2", "01:00.3", "01:00.4"};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(others); i++) {
+        f = &t->node[function_at(t, others[i])].f;
+        assert_int_equal(f->virtual_of.know, RIG_FACT_ABSENT);
+        assert_int_equal(f->parent, function_at(t, "00:01.0"));
+    }
+    rig_topology_free(t);
+}
+
+/* Virtual functions have headers of type 0, so nothing is below one: where a capture says so all
+   the same, what is above is left open. */
+static void below_a_virtual_function_no_host_bridge_is_known(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:02.0 ep\n05:00.0 pcibr 06-06 pf=00:02.0\n06:00.0 ep\n", "Intel:6");
+    assert_int_equal(t->node[function_at(t, "05:00.0")].f.host_bridge,
+                     t->node[function_at(t, "00:02.0")].f.host_bridge);
+    assert_int_equal(t->node[function_at(t, "06:00.0")].f.host_bridge, -1);
+    rig_topology_free(t);
+}
+
+/* A root bus may be of another domain than the function says that it is in; its first function is
+   one of its own. */
+static void a_root_bus_is_stood_for_by_functions_of_its_own_domain(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:00.0 host id=8086:2020\n00:01.0 rp 01-01\n01:00.0 ep\n", "Intel:6");
+    for (int i = 0; i < 2; i++) {
+        t->node[i].place = PLACE_ROOT;
+        t->node[i].parent_bdf = (struct rig_bdf){.domain = 1, .bus = 0};
+    }
+    assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+    assert_int_equal(rig_topology_host_bridges(t), 1);
+    assert_int_equal(rig_topology_host_bridge(t, 0)->domain, 1);
+    assert_int_equal(rig_topology_host_bridge(t, 0)->first, -1);
+    rig_topology_free(t);
+}
+
+/* ---- what a topology keeps */
+
+/* Every beginning of a long text: equal texts are one, and those that only begin alike are not. */
+static void texts_are_kept_whole_and_once(void **state)
+{
+    (void)state;
+    struct rig_topology *t = topology_new(RIG_SOURCE_CAPTURE);
+    static char text[3000];
+    const char *kept[1500];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)('a' + i % 7);
+    for (size_t n = 0; n < RIG_ARRAY_LENGTH(kept); n++)
+        kept[n] = topology_intern(t, text, n);
+    for (size_t n = 0; n < RIG_ARRAY_LENGTH(kept); n++) {
+        assert_int_equal(strlen(kept[n]), n);
+        assert_memory_equal(kept[n], text, n);
+        assert_ptr_equal(topology_intern(t, text, n), kept[n]);
+    }
+    /* Up to the first NUL; larger than all that is kept together. */
+    assert_ptr_equal(topology_intern(t, "abc\0def", 7), kept[3]);
+    static char large[100000];
+    memset(large, 'y', sizeof large);
+    assert_int_equal(strlen(topology_intern(t, large, sizeof large)), sizeof large);
+    rig_topology_free(t);
+}
+
+static void odd_things_are_told_once_and_64_of_them(void **state)
+{
+    (void)state;
+    struct rig_topology *t = topology_new(RIG_SOURCE_CAPTURE);
+    for (int i = 0; i < 200; i++)
+        topology_warn(t, "line %d is odd", i / 2);
+    assert_int_equal(rig_topology_warnings(t), 64);
+    assert_string_equal(rig_topology_warning(t, 0), "line 0 is odd");
+    assert_string_equal(rig_topology_warning(t, 63), "line 63 is odd");
+    rig_topology_free(t);
+}
+
+/* As many as one domain has addresses. */
+static void more_functions_than_any_machine_has_are_refused(void **state)
+{
+    (void)state;
+    struct rig_topology *t = topology_new(RIG_SOURCE_CAPTURE);
+    struct node *n = NULL;
+    struct rig_error err = {.status = RIG_OK};
+    t->count = 256 * 32 * 8;
+    assert_int_equal(topology_add(t, (struct rig_bdf){1, 0, 0, 0}, &n, &err), RIG_BAD_INPUT);
+    assert_non_null(strstr(err.why, "more than 65536 functions"));
+    assert_null(n);
+    t->count = 0;
+    rig_topology_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,11 +534,22 @@ int main(void)
         cmocka_unit_test(a_gpu_is_a_display_or_accelerator_with_a_prefetchable_bar),
         cmocka_unit_test(a_function_named_as_a_gpu_is_one),
         cmocka_unit_test(a_gpus_memory_is_assumed_in_the_order_of_trust),
+        cmocka_unit_test(a_board_is_known_by_its_subsystem),
         cmocka_unit_test(the_memory_bar_is_the_vendors_or_the_largest_prefetchable),
         cmocka_unit_test(short_names_count_in_bus_order),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(a_bus_that_two_bridges_claim_belongs_to_neither),
         cmocka_unit_test(virtual_functions_are_found_by_offset_and_stride),
+        cmocka_unit_test(a_bridge_that_was_never_set_up_leads_nowhere),
+        cmocka_unit_test(a_port_is_known_by_its_id_only_where_that_is_shown),
+        cmocka_unit_test(the_last_bus_and_a_stride_of_nothing_end_the_virtual_functions),
+        cmocka_unit_test(what_has_virtual_functions_is_none),
+        cmocka_unit_test(ids_of_all_ones_behind_a_header_may_be_a_virtual_functions),
+        cmocka_unit_test(below_a_virtual_function_no_host_bridge_is_known),
+        cmocka_unit_test(a_root_bus_is_stood_for_by_functions_of_its_own_domain),
+        cmocka_unit_test(texts_are_kept_whole_and_once),
+        cmocka_unit_test(odd_things_are_told_once_and_64_of_them),
+        cmocka_unit_test(more_functions_than_any_machine_has_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

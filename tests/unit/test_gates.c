@@ -96,6 +96,7 @@ static void every_gate_and_path_has_its_name(void **state)
     static const char *const paths[] = {"?", "X", "PIX", "PXB", "PHB", "NODE", "SYS"};
     for (unsigned i = 0; i < RIG_ARRAY_LENGTH(paths); i++)
         assert_string_equal(rig_path_name((enum rig_path)i), paths[i]);
+    assert_string_equal(rig_path_name((enum rig_path)RIG_ARRAY_LENGTH(paths)), "?");
 }
 
 /* ---- the BAR */
@@ -421,6 +422,23 @@ static void bridges_of_every_kind_count_as_switches(void **state)
     rig_topology_free(t);
 }
 
+/* Behind a bridge to conventional PCI there are no links; the bridge's own is the way's last. */
+static void the_slowest_link_may_be_a_bridges(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine("00:01.0 rp 01-02\n01:00.0 p2pci 02-02\n02:00.0 pci\n"
+                                           "00:02.0 rp 03-03\n03:00.0 ep\n",
+                                           "AMD:25");
+    at(t, "01:00.0")->link_speed = fact_known(25);
+    at(t, "01:00.0")->link_width = fact_known(1);
+    at(t, "03:00.0")->link_speed = fact_known(80);
+    at(t, "03:00.0")->link_width = fact_known(4);
+    assert_int_equal(ask(t, "03:00.0", "02:00.0")->slowest, function_at(t, "01:00.0"));
+    assert_int_equal(last.slowest_speed.value, 25);
+    assert_int_equal(ask(t, "02:00.0", "03:00.0")->slowest, function_at(t, "01:00.0"));
+    rig_topology_free(t);
+}
+
 static void a_link_that_is_not_known_leaves_the_slowest_open(void **state)
 {
     (void)state;
@@ -559,6 +577,7 @@ int main(void)
         cmocka_unit_test(a_host_bridge_that_is_not_known_says_why),
         cmocka_unit_test(two_host_bridges_are_of_one_node_where_both_have_none),
         cmocka_unit_test(bridges_of_every_kind_count_as_switches),
+        cmocka_unit_test(the_slowest_link_may_be_a_bridges),
         cmocka_unit_test(a_link_that_is_not_known_leaves_the_slowest_open),
         cmocka_unit_test(a_cpu_assumed_in_part_is_named_in_part),
         cmocka_unit_test(ids_assumed_of_a_host_bridge_are_named_whichever_half_it_is),

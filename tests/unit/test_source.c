@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,11 @@ static void the_kind_of_a_text_is_found_by_its_content(void **state)
     assert_int_equal(kind_of(marked, (size_t)n), RIG_SOURCE_CAPTURE);
 }
 
+/* A header of POSIX.1 ustar: the magic is at 257. */
+static const char tar[512] = {[0] = 'f', 'i', 'l', 'e', [257] = 'u', 's', 't', 'a', 'r'};
+
+static const char zeros[512] = "0";
+
 static const struct {
     const char *text;
     size_t bytes;
@@ -71,6 +77,16 @@ static const struct {
     {"<?xml version=\"1.0\"?><topology/>", 32, "hwloc's XML"},
     {"<system version=\"1\"/>", 21, "NCCL's"},
     {"<!DOCTYPE html><html>", 21, "a web page"},
+    {"<HTML><body>", 12, "a web page"},
+    {"<html>", 6, "a web page"},
+    {"<topology><object/></topology>", 30, "hwloc's XML"},
+    {"<?xml?><list><node/></list>", 27, "lshw's XML"},
+    {"<?xml?><gpus/>", 14, "XML of some other program"},
+    {tar, sizeof tar, "a tar archive"},
+    {tar, 262, "a NUL byte at offset 4"},
+    {zeros, sizeof zeros, "a NUL byte at offset 1"},
+    {"<", 1, "no PCI function"},
+    {"<!doctype html>", 15, "a web page"},
     {"[]", 2, "a JSON list"},
     {"{\"children\":[],\"class\":\"system\",\"id\":\"x\"}", 41, "lshw's"},
 };
@@ -86,7 +102,7 @@ static void what_holds_no_machine_is_refused_by_what_it_is(void **state)
                          RIG_BAD_INPUT);
         if (!strstr(err.why, refused[i].why))
             fail_msg("\"%s\" does not hold \"%s\"", err.why, refused[i].why);
-        assert_true(err.hint[0] != '\0');
+        assert_true(err.hint[0] != '\0' || strstr(err.why, "run `"));
         assert_null(t);
     }
 }
@@ -130,6 +146,176 @@ static void what_cannot_be_read_is_refused_with_the_reason(void **state)
     expect_load(path, RIG_REFUSED, "a socket, not a file");
     close(s);
     fixture_remove(&f);
+}
+
+/* A whole machine's dump has less than 1 GiB: more is refused before it is read. */
+static void more_than_any_machine_has_is_refused(void **state)
+{
+    (void)state;
+    const size_t most = (size_t)1 << 30;
+    struct rig_topology *t = NULL;
+    struct rig_error err;
+    rig_error_clear(&err);
+    assert_int_equal(rig_topology_parse("x", "", most + 1, &t, &err), RIG_BAD_INPUT);
+    assert_non_null(strstr(err.why, "more than 1024 MiB"));
+    struct fixture f;
+    char path[256];
+    fixture_make(&f);
+    fixture_file(&f, "machine", hex);
+    snprintf(path, sizeof path, "%s/machine", f.root);
+    assert_int_equal(truncate(path, (off_t)most + 1), 0);
+    expect_load(path, RIG_BAD_INPUT, "more than 1024 MiB");
+    /* A stream tells it when so much has come. */
+    assert_int_equal(truncate(path, 10), 0);
+    struct text_stream s = {.name = "x", .fd = open(path, O_RDONLY), .taken = most - 9};
+    assert_true(s.fd >= 0);
+    rig_error_clear(&err);
+    assert_int_equal(text_stream_more(&s, NULL, &err), RIG_BAD_INPUT);
+    assert_non_null(strstr(err.why, "more than 1024 MiB"));
+    free(s.data);
+    close(s.fd);
+    fixture_remove(&f);
+}
+
+static void an_error_of_reading_is_told(void **state)
+{
+    (void)state;
+    /* Address 0 of a process is not mapped. */
+    expect_load("/proc/self/mem", RIG_FAILED, "reading failed: input/output error");
+}
+
+/* A capture in a pipe: small pieces, a mark of its encoding first, more than one window of it. */
+static void a_capture_comes_in_pieces_of_any_size(void **state)
+{
+    (void)state;
+    size_t room = (size_t)300 << 10;
+    char *text = malloc(room);
+    assert_non_null(text);
+    static const char head[] = "\xef\xbb\xbf  \n";
+    memset(text, ' ', room);
+    memcpy(text, head, sizeof head - 1);
+    memcpy(text + room - sizeof capture, capture, sizeof capture);
+    struct rig_error err;
+    for (int with_mark = 0; with_mark < 2; with_mark++) {
+        const char *from = with_mark ? text : text + 3;
+        int ends[2], status;
+        assert_int_equal(pipe(ends), 0);
+        pid_t writer = fork();
+        assert_true(writer >= 0);
+        if (writer == 0) {
+            size_t bytes = strlen(from);
+            for (size_t i = 0; i < bytes; i += 1000)
+                if (write(ends[1], from + i, bytes - i < 1000 ? bytes - i : 1000) < 0)
+                    _exit(1);
+            _exit(0);
+        }
+        close(ends[1]);
+        int input = dup(STDIN_FILENO);
+        assert_true(dup2(ends[0], STDIN_FILENO) >= 0);
+        close(ends[0]);
+        struct rig_topology *t = NULL;
+        rig_error_clear(&err);
+        if (rig_topology_load("-", &t, &err) != RIG_OK)
+            fail_msg("%s", err.why);
+        assert_int_equal(rig_topology_count(t), 1);
+        rig_topology_free(t);
+        if (input >= 0)
+            dup2(input, STDIN_FILENO);
+        close(input);
+        assert_int_equal(waitpid(writer, &status, 0), writer);
+        assert_int_equal(status, 0);
+    }
+    free(text);
+}
+
+static void take_no_notice(int signal)
+{
+    (void)signal;
+}
+
+/* A signal that is caught while a read waits. */
+static void a_signal_does_not_end_reading(void **state)
+{
+    (void)state;
+    struct sigaction action = {.sa_handler = take_no_notice}, old;
+    assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    pid_t reader = getpid(), writer = fork();
+    assert_true(writer >= 0);
+    if (writer == 0) {
+        /* Until the reader waits in read(): whenever it does, one of these finds it there. */
+        for (int i = 0; i < 50; i++) {
+            usleep(2000);
+            kill(reader, SIGUSR1);
+        }
+        _exit(write(ends[1], hex, strlen(hex)) != (ssize_t)strlen(hex));
+    }
+    close(ends[1]);
+    struct text_stream s = {.name = "x", .fd = ends[0]};
+    while (!s.at_end)
+        assert_int_equal(text_stream_more(&s, s.data, NULL), RIG_OK);
+    assert_int_equal(s.bytes, strlen(hex));
+    assert_memory_equal(s.data, hex, s.bytes);
+    free(s.data);
+    close(ends[0]);
+    assert_int_equal(waitpid(writer, &status, 0), writer);
+    assert_int_equal(status, 0);
+    sigaction(SIGUSR1, &old, NULL);
+}
+
+static void binary_data_is_told_with_its_place_wherever_it_begins(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char path[256];
+    fixture_make(&f);
+    fixture_file(&f, "machine", hex);
+    snprintf(path, sizeof path, "%s/machine", f.root);
+    size_t before = (size_t)200 << 10;
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "{%*s", (int)before - 1, "");
+    fputc('\0', file);
+    fclose(file);
+    expect_load(path, RIG_BAD_INPUT, "a NUL byte at offset 204800");
+    fixture_remove(&f);
+}
+
+/* Root reads what others may not: then this says nothing. */
+static void a_file_that_may_not_be_read_is_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char path[256];
+    fixture_make(&f);
+    snprintf(path, sizeof path, "%s/link", f.root);
+    fixture_link(&f, "link", "/proc/self/fd/nothing");
+    expect_load(path, RIG_REFUSED, "no such file");
+    fixture_file(&f, "machine", hex);
+    snprintf(path, sizeof path, "%s/machine", f.root);
+    assert_int_equal(chmod(path, 0), 0);
+    if (geteuid() != 0)
+        expect_load(path, RIG_REFUSED, "permission denied");
+    fixture_remove(&f);
+}
+
+/* The terminal of a process that has none. */
+static void a_device_that_cannot_be_opened_is_refused(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct rig_topology *t = NULL;
+        struct rig_error err;
+        rig_error_clear(&err);
+        enum rig_status status = setsid() < 0 ? RIG_OK : rig_topology_load("/dev/tty", &t, &err);
+        exit(status != RIG_REFUSED || !strstr(err.why, "no such device"));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static void endless_devices_are_refused_at_once(void **state)
@@ -292,6 +478,13 @@ int main(void)
         cmocka_unit_test(what_holds_no_machine_is_refused_by_what_it_is),
         cmocka_unit_test(a_source_that_names_nothing_is_misuse),
         cmocka_unit_test(what_cannot_be_read_is_refused_with_the_reason),
+        cmocka_unit_test(more_than_any_machine_has_is_refused),
+        cmocka_unit_test(an_error_of_reading_is_told),
+        cmocka_unit_test(a_capture_comes_in_pieces_of_any_size),
+        cmocka_unit_test(a_signal_does_not_end_reading),
+        cmocka_unit_test(binary_data_is_told_with_its_place_wherever_it_begins),
+        cmocka_unit_test(a_file_that_may_not_be_read_is_refused),
+        cmocka_unit_test(a_device_that_cannot_be_opened_is_refused),
         cmocka_unit_test(endless_devices_are_refused_at_once),
         cmocka_unit_test(a_file_a_pipe_and_standard_input_give_the_same),
         cmocka_unit_test(a_file_larger_than_the_window_reads_as_from_memory),

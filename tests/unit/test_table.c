@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -126,11 +127,21 @@ static struct rig_topology *some_machine(void)
     return t;
 }
 
-static void compare(const struct rig_topology *t, uint64_t of)
+/* An answer that is not yes is one gate's, and says what it hangs on if it is not known. */
+static void explains_itself(const struct rig_reach *r)
+{
+    assert_int_equal(r->gate < 0, r->answer == RIG_ANSWER_YES);
+    assert_int_equal(r->possibilities[0] != '\0', r->answer == RIG_ANSWER_UNKNOWN);
+    assert_null(strstr(r->possibilities, "if ,"));
+    assert_null(strstr(r->possibilities, "and ,"));
+}
+
+/* The rows of every `step`-th function; all rows are asked for. */
+static void compare(const struct rig_topology *t, const struct rig_rules *rules, int step,
+                    uint64_t of)
 {
     int n = rig_topology_count(t);
     struct rig_reach_table *table;
-    const struct rig_rules *rules = rig_rules_at((int)pick((unsigned)rig_rules_count()));
     assert_int_equal(rig_reach_table_make(t, rules, &table, NULL), RIG_OK);
     int *all = calloc((size_t)n, sizeof *all);
     uint8_t *cells = calloc((size_t)n, 1), *ordered = calloc((size_t)n, 1);
@@ -140,14 +151,17 @@ static void compare(const struct rig_topology *t, uint64_t of)
         all[i] = i;
     const int *order = rig_reach_table_order(table);
     for (int from = 0; from < n; from++) {
-        rig_reach_table_row(table, from, all, n, cells, far);
         rig_reach_table_row(table, from, NULL, 0, ordered, NULL);
+        if (from % step != 0)
+            continue;
+        rig_reach_table_row(table, from, all, n, cells, far);
         for (int to = 0; to < n; to++) {
             struct rig_reach r;
             assert_int_equal(rig_reach_pair(t, rules, from, to, &r, NULL), RIG_OK);
             unsigned expected = (unsigned)r.answer | r.p2pdma.possible << 2 | (unsigned)r.path << 5;
             unsigned distance = r.p2pdma.distance < 0 ? 0xffffu : (unsigned)r.p2pdma.distance;
             rig_reach_free(&r);
+            explains_itself(&r);
             if (cells[to] != expected || far[to] != distance)
                 fail_msg("seed %llu: %d to %d: cell %02x at %u, pair %02x at %u",
                          (unsigned long long)of, from, to, cells[to], far[to], expected, distance);
@@ -169,9 +183,161 @@ static void the_table_equals_the_pairs(void **state)
     for (uint64_t round = 1; round <= (rounds ? strtoull(rounds, NULL, 10) : 60); round++) {
         seed = round * 0x9e3779b97f4a7c15u;
         struct rig_topology *t = some_machine();
-        compare(t, round);
+        compare(t, rig_rules_at((int)pick((unsigned)rig_rules_count())), 1, round);
         rig_topology_free(t);
     }
+}
+
+static void compare_built(const char *text, const char *cpu)
+{
+    struct rig_topology *t = build_machine(text, cpu);
+    compare(t, rig_rules_for("6.1"), 1, 0);
+    rig_topology_free(t);
+}
+
+/* Entries of one GPU hold 44 bits of an address, those of the other 48, and nothing else differs.
+ */
+static void functions_that_differ_in_one_fact_have_cells_of_their_own(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:01.0 rp 01-05\n01:00.0 up 02-05\n02:00.0 down 03-03\n02:01.0 down 04-04\n"
+                      "02:02.0 down 05-05\n03:00.0 ep id=1002:744c gpu=16/16 iommu=none\n"
+                      "04:00.0 ep id=1002:74a1 gpu=16/16 iommu=none\n"
+                      "05:00.0 ep id=1002:744c gpu=16/16 iommu=none\n",
+                      "Intel:6");
+    for (int i = 0; i < t->count; i++)
+        if (t->node[i].f.gpu)
+            t->node[i].f.bar[0].bus = fact_known(1ull << 44);
+    compare(t, rig_rules_for("6.1"), 1, 0);
+    struct rig_reach_table *table;
+    assert_int_equal(rig_reach_table_make(t, rig_rules_for("6.1"), &table, NULL), RIG_OK);
+    int to = function_at(t, "05:00.0");
+    uint8_t cell;
+    rig_reach_table_row(table, function_at(t, "03:00.0"), &to, 1, &cell, NULL);
+    assert_int_equal(RIG_CELL_ANSWER(cell), RIG_ANSWER_NO);
+    rig_reach_table_row(table, function_at(t, "04:00.0"), &to, 1, &cell, NULL);
+    assert_int_equal(RIG_CELL_ANSWER(cell), RIG_ANSWER_YES);
+    rig_reach_table_free(table);
+    rig_reach_table_free(NULL);
+    rig_topology_free(t);
+}
+
+/* Links join GPUs of one fabric, whatever the way between them redirects. */
+static void links_of_a_fabric_are_in_the_table(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(
+        "00:01.0 rp 01-06\n01:00.0 up 02-06\n02:00.0 down 03-03 acs=001d\n"
+        "02:01.0 down 04-04 acs=001d\n02:02.0 down 05-05 acs=001d\n02:03.0 down 06-06 acs=001d\n"
+        "03:00.0 ep id=10de:20b2 gpu=16/16 iommu=none\n"
+        "04:00.0 ep id=10de:20b2 gpu=16/16 iommu=none\n"
+        "05:00.0 ep id=10de:20b2 gpu=16/16 iommu=none\n"
+        "06:00.0 ep id=10de:20b2 gpu=16/16 iommu=none\n",
+        "Intel:6");
+    for (int i = 0; i < t->count; i++)
+        t->node[i].f.bar[0].bus = fact_known(1ull << 40);
+    assert_int_equal(rig_topology_link(t, "gpu1", 0, NULL), RIG_OK);
+    assert_int_equal(rig_topology_link(t, "gpu2", 1, NULL), RIG_OK);
+    assert_int_equal(rig_topology_link(t, "gpu3", 1, NULL), RIG_OK);
+    compare(t, rig_rules_for("6.1"), 1, 0);
+    struct rig_reach_table *table;
+    assert_int_equal(rig_reach_table_make(t, rig_rules_for("6.1"), &table, NULL), RIG_OK);
+    uint8_t cells[4];
+    const int gpus[] = {function_at(t, "03:00.0"), function_at(t, "04:00.0"),
+                        function_at(t, "05:00.0"), function_at(t, "06:00.0")};
+    for (int from = 0; from < 4; from++) {
+        rig_reach_table_row(table, gpus[from], gpus, 4, cells, NULL);
+        for (int to = 0; to < 4; to++)
+            assert_int_equal(RIG_CELL_ANSWER(cells[to]), from + to == 5 && from != to && from > 1
+                                                             ? RIG_ANSWER_YES
+                                                             : RIG_ANSWER_NO);
+    }
+    rig_reach_table_free(table);
+    rig_topology_free(t);
+}
+
+/* Redirects on both sides of what the source lacks, and beside trees that are whole. */
+static void redirects_of_cut_trees_are_in_the_table(void **state)
+{
+    (void)state;
+    static const char *const cpus[] = {"AMD:25", "Intel:6", NULL};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(cpus); i++) {
+        compare_built("00:01.0 rp 01-08 acs=001d\n00:02.0 rp 09-0a\n00:03.0 rciep acs=0004\n"
+                      "05:00.0 ep acs=0004\n06:00.0 ep\n09:00.0 ep acs=000c\n20:00.0 ep\n"
+                      "0001:05:00.0 ep acs=0004\n0001:06:00.0 ep acs=unknown\n",
+                      cpus[i]);
+        compare_built("00:01.0 rp 01-08\n05:00.0 ep acs=0004\n06:00.0 ep\n07:00.0 ep acs=unknown\n",
+                      cpus[i]);
+    }
+}
+
+/* A GPU of its own kind: no two below 340 have equal facts. */
+static void add_gpu(struct rig_topology *t, struct rig_bdf bdf, unsigned kind)
+{
+    static const unsigned vendors[] = {0x1002, 0x10de, 0x8086, 0x1bcf, 0};
+    struct node *n = add(t, bdf);
+    n->place = PLACE_ROOT;
+    n->parent_bdf = (struct rig_bdf){.domain = bdf.domain, .bus = bdf.bus};
+    n->f.vendor = vendors[kind % 5] ? fact_known(vendors[kind % 5]) : fact_unknown(NULL);
+    n->f.device = fact_known(1);
+    n->f.class_code = fact_known(0x030200);
+    n->f.header_type = fact_known(0);
+    n->f.pcie_type = fact_known(RIG_PCIE_INTEGRATED_ENDPOINT);
+    n->f.acs_control = fact_absent();
+    n->f.iommu = fact_known(kind / 5 % 2 ? RIG_IOMMU_TRANSLATE : RIG_IOMMU_NONE);
+    n->f.gpu_memory = fact_known(1u << 20);
+    for (size_t b = 0; b < RIG_BAR_COUNT; b++)
+        n->f.bar[b].flags = fact_absent();
+    n->f.bar[0] = (struct rig_bar){.flags = fact_known(RIG_BAR_64BIT | RIG_BAR_PREFETCHABLE),
+                                   .bus = fact_known(1ull << (20 + kind / 10 % 34)),
+                                   .size = fact_known(1u << 20)};
+}
+
+/* More kinds of functions than gates are worked out for beforehand, each below several host
+   bridges: more runs of cells than are kept. */
+static void what_is_not_kept_is_worked_out_again(void **state)
+{
+    (void)state;
+    struct rig_topology *t = topology_new(RIG_SOURCE_CAPTURE);
+    for (unsigned root = 0; root < 13; root++)
+        for (unsigned kind = 0; kind < 340; kind++)
+            add_gpu(t,
+                    (struct rig_bdf){root, (uint8_t)(kind / 256), (uint8_t)(kind / 8 % 32),
+                                     (uint8_t)(kind % 8)},
+                    kind);
+    assert_int_equal(topology_finish(t, "wide", NULL), RIG_OK);
+    assert_int_equal(rig_topology_set_cpu(t, "AMD", 25, NULL, NULL), RIG_OK);
+    compare(t, rig_rules_for("6.1"), 4400, 0);
+    rig_topology_free(t);
+}
+
+/* Sixty kinds of GPUs at the end of 80 bridges in a row, each with a bus full of others: a row has
+   a run of cells for each bridge. */
+static void runs_are_let_go_when_they_are_many(void **state)
+{
+    (void)state;
+    struct rig_topology *t = topology_new(RIG_SOURCE_CAPTURE);
+    for (unsigned bus = 0; bus < 80; bus++) {
+        struct node *n = add(t, (struct rig_bdf){0, (uint8_t)bus, 31, 0});
+        n->f.header_type = fact_known(1);
+        n->f.pcie_type = n->f.acs_control = fact_absent();
+        n->f.secondary = fact_known(bus + 1);
+        n->f.subordinate = fact_known(80);
+        for (unsigned i = 0; i < 13; i++) {
+            n = add(t, (struct rig_bdf){0, (uint8_t)bus, (uint8_t)i, 0});
+            n->f.header_type = fact_known(0);
+            n->f.pcie_type = n->f.acs_control = fact_absent();
+        }
+    }
+    for (unsigned i = 0; i < 60; i++) {
+        add_gpu(t, (struct rig_bdf){0, 80, (uint8_t)(i / 8), (uint8_t)(i % 8)}, i);
+        t->node[t->count - 1].place = PLACE_BY_BUSES;
+        t->node[t->count - 1].f.pcie_type = fact_absent();
+    }
+    assert_int_equal(topology_finish(t, "deep", NULL), RIG_OK);
+    compare(t, rig_rules_for("6.1"), 589, 0);
+    rig_topology_free(t);
 }
 
 static void an_empty_machine_has_an_empty_table(void **state)
@@ -190,6 +356,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_equals_the_pairs),
+        cmocka_unit_test(functions_that_differ_in_one_fact_have_cells_of_their_own),
+        cmocka_unit_test(links_of_a_fabric_are_in_the_table),
+        cmocka_unit_test(redirects_of_cut_trees_are_in_the_table),
+        cmocka_unit_test(what_is_not_kept_is_worked_out_again),
+        cmocka_unit_test(runs_are_let_go_when_they_are_many),
         cmocka_unit_test(an_empty_machine_has_an_empty_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

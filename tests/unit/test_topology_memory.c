@@ -4,6 +4,9 @@
  */
 #include "builder.h"
 #include "failing.h"
+#include "fixture_tree.h"
+
+#include "topology/libpci.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -131,6 +134,12 @@ static enum rig_status give_cpu(struct rig_topology *t, const char *function)
     return rig_topology_set_cpu(t, "AMD", 25, "what lies on the table beside it", NULL);
 }
 
+static enum rig_status give_vendor(struct rig_topology *t, const char *function)
+{
+    (void)function;
+    return rig_topology_set_cpu(t, "AMD", 25, NULL, NULL);
+}
+
 static enum rig_status give_kernel(struct rig_topology *t, const char *function)
 {
     (void)function;
@@ -178,6 +187,9 @@ static enum rig_status give_parent(struct rig_topology *t, const char *function)
 static enum rig_status give_nothing(struct rig_topology *t, const char *function)
 {
     (void)function;
+    for (int i = 0; i < t->count; i++)
+        if (t->node[i].f.gpu)
+            t->node[i].f.gpu_memory = fact_unknown(NULL);
     return topology_finish(t, "a copy", NULL);
 }
 
@@ -194,6 +206,7 @@ static enum rig_status warn(struct rig_topology *t, const char *function)
         return change(g, name);                                                                    \
     }
 CHANGE(give_cpu)
+CHANGE(give_vendor)
 CHANGE(give_kernel)
 CHANGE(give_p2pdma)
 CHANGE(give_iommu)
@@ -255,6 +268,7 @@ static void every_action_on(const char *name, struct ground *g, const char *from
         {"distance", distance, false},
         {"capture", capture, false},
         {"cpu", change_by_give_cpu, false},
+        {"vendor", change_by_give_vendor, false},
         {"kernel", change_by_give_kernel, false},
         {"p2pdma", change_by_give_p2pdma, false},
         {"finish", change_by_give_nothing, false},
@@ -312,6 +326,63 @@ static void memory_that_runs_out_over_each_remedy_is_a_status(void **state)
                     "Intel:6", "gpu0", "gpu1");
 }
 
+/* The IOMMU first, then a move: each attempt runs out in turn. */
+static void memory_that_runs_out_over_a_move_and_a_setting_is_a_status(void **state)
+{
+    (void)state;
+    every_action_of(CLIENT "00:01.0 rp 01-04\n01:00.0 up 02-04\n02:00.0 down 03-03\n"
+                           "02:01.0 down 04-04\n03:00.0" GPU "00:02.0 rp 05-05\n"
+                           "05:00.0 ep id=1002:744c gpu=16384/16384 iommu=translate\n",
+                    "Intel:6", "gpu0", "gpu1");
+}
+
+static enum rig_status look_up(const struct ground *g)
+{
+    struct ids_index *ids = ids_index_read(g->text);
+    if (!ids)
+        return RIG_FAILED;
+    uint16_t vendor, device;
+    bool shared;
+    for (int again = 0; again < 2; again++)
+        assert_true(ids_find_by_name(ids, "Maker Card", &vendor, &device, &shared));
+    ids_index_close(ids);
+    return RIG_OK;
+}
+
+static enum rig_status load(const struct ground *g)
+{
+    struct rig_topology *t;
+    enum rig_status status = rig_topology_load(g->text, &t, NULL);
+    if (status == RIG_OK)
+        rig_topology_free(t);
+    return status;
+}
+
+static void memory_that_runs_out_over_files_is_a_status(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char path[256];
+    struct ground g = {.text = path};
+    fixture_make(&f);
+    fixture_file(&f, "pci.ids", "0001  Maker\n\t0002  Card\n");
+    snprintf(path, sizeof path, "%s/pci.ids", f.root);
+    for_good = false;
+    try_every("ids", look_up, &g);
+    snprintf(path, sizeof path, "tests/machines/server-8gpu.json");
+    try_every("load", load, &g);
+    /* libpci's own allocations are its own affair: the one before it is loaded. */
+    if (CAN_FAIL) {
+        struct libpci *pci;
+        countdown = 0;
+        assert_false(libpci_ids_path(path, sizeof path));
+        countdown = 0;
+        assert_int_equal(libpci_scan(&pci, NULL), RIG_FAILED);
+        countdown = -1;
+    }
+    fixture_remove(&f);
+}
+
 /* Runs of cells that are kept: below a switch of 14 slots, one after another. */
 static void memory_that_runs_out_over_a_wide_table_is_a_status(void **state)
 {
@@ -354,6 +425,8 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out_on_a_dump_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_each_remedy_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_a_wide_table_is_a_status),
+        cmocka_unit_test(memory_that_runs_out_over_a_move_and_a_setting_is_a_status),
+        cmocka_unit_test(memory_that_runs_out_over_files_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
