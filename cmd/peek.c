@@ -58,10 +58,10 @@ static void peek_result(struct reply *reply, struct rig_session *s, const struct
 
 void peek_run(const struct request *request, struct reply *reply)
 {
-    /* a look by a device fills its translation cache */
-    bool by = request_has(request, OPT_BY);
+    /* a look by a device fills its translation cache; a dry one too, and forgets it */
+    bool changes = request_has(request, OPT_BY) && !request->settings.dry_run;
     struct rig_session *s =
-        session_enter(request, reply, by ? RIG_SESSION_CHANGE : RIG_SESSION_LOOK, false);
+        session_enter(request, reply, changes ? RIG_SESSION_CHANGE : RIG_SESSION_LOOK, false);
     struct rig_access access;
     uint64_t there, bytes;
     int rest;

@@ -78,6 +78,15 @@ static unsigned char *read_bytes(const struct request *request, struct reply *re
     return NULL;
 }
 
+/* A dry run reads what it would write, by the same way. */
+static bool put_bytes(const struct request *request, struct reply *reply, struct rig_session *s,
+                      const struct rig_access *access, unsigned char *data, uint64_t bytes)
+{
+    if (request->settings.dry_run)
+        return rig_session_read(s, access, data, bytes, &reply->err) == RIG_OK;
+    return rig_session_write(s, access, data, bytes, &reply->err) == RIG_OK;
+}
+
 void poke_run(const struct request *request, struct reply *reply)
 {
     uint64_t bytes = 0, there;
@@ -86,15 +95,15 @@ void poke_run(const struct request *request, struct reply *reply)
     unsigned char *data = read_bytes(request, reply, &bytes);
     struct rig_session *s = NULL;
     if (reply->err.status == RIG_OK)
-        s = session_enter(request, reply, RIG_SESSION_CHANGE, false);
+        s = session_enter(request, reply,
+                          request->settings.dry_run ? RIG_SESSION_LOOK : RIG_SESSION_CHANGE, false);
     if (s && access_arguments(request, reply, s, &access, &rest, &there)) {
         if (request->arguments > rest)
             reply_fail(reply, RIG_INVALID, request->argument[rest], NULL, "one argument too many");
         else if (bytes > there)
             reply_fail(reply, RIG_INVALID, request->argument[0], NULL,
                        "%llu bytes end beyond the region", (unsigned long long)bytes);
-        else if (request->settings.dry_run ||
-                 rig_session_write(s, &access, data, bytes, &reply->err) == RIG_OK) {
+        else if (put_bytes(request, reply, s, &access, data, bytes)) {
             uint64_t base = access.region.memory ? rig_region_address(access.region) : 0;
             reply->result = json_object();
             put(reply, reply->result, "address", address_json(base + access.at));

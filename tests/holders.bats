@@ -84,9 +84,8 @@ refused() {
             done=
             for step in 1 2 3 4 5 6 7 8; do
                 q fault $kind=$step
-                # shellcheck disable=SC2086 # words
                 status=0
-                q $request || status=$?
+                q "$request" || status=$?
                 if [ "$status" -eq 0 ]; then
                     # past its last step that can be so
                     q free @last
@@ -340,8 +339,7 @@ refused() {
     [ "$(result '[(g["alias"], g["life"]) for g in r["gpus"]]' close gpu0)" = \
         "[('gpu0', 'stopped'), ('gpu1', 'taken')]" ]
     for words in 'alloc gpu0 gpu 4K' 'walk gpu0 0x300000000000' 'map-peer gpu0 r1' 'map-host gpu0 0x300000000000 4K'; do
-        # shellcheck disable=SC2086 # words
-        misuse "the session does not have this GPU" $words
+        misuse "the session does not have this GPU" "$words"
     done
     # the regions end by their frees, which give nothing back any more
     q free r1 r2
