@@ -114,7 +114,7 @@ enum rig_status mapping_use_hold(struct mapping *p, struct device_hold *hold, st
     return RIG_OK;
 }
 
-enum rig_status mapping_view(struct mapping *p, struct rig_error *err)
+enum rig_status mapping_view(struct mapping *p, bool again, struct rig_error *err)
 {
     struct rig_memory *m = p->memory;
     /* A view is whole pages of the machine, which may be larger than the GPU's. */
@@ -125,7 +125,8 @@ enum rig_status mapping_view(struct mapping *p, struct rig_error *err)
     if (!rig_round_up(last, page, &end) || end > m->bar_bytes)
         end = m->bar_bytes;
     p->view_skip = p->ranges[0].address - start;
-    return device_map_bar(m->device, m->bar, start, end - start, m->combining, &p->view, err);
+    return (again ? device_map_bar_again : device_map_bar)(m->device, m->bar, start, end - start,
+                                                           m->combining, &p->view, err);
 }
 
 /* ---- entries */

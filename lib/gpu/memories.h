@@ -248,8 +248,9 @@ enum rig_status mapping_borrow(struct mapping *p, uint64_t start, uint64_t bytes
                                struct rig_error *err);
 void mapping_let_go_addresses(struct mapping *p);
 
-/* mapping_view makes its window on the BAR, of ranges[0]. */
-enum rig_status mapping_view(struct mapping *p, struct rig_error *err);
+/* mapping_view makes its window on the BAR, of ranges[0]; `again`: it had one in another process.
+ */
+enum rig_status mapping_view(struct mapping *p, bool again, struct rig_error *err);
 
 /* mapping_use_hold makes system memory's ranges, and the window, those of the hold. */
 enum rig_status mapping_use_hold(struct mapping *p, struct device_hold *hold,

@@ -40,7 +40,7 @@ static enum rig_status take_own(struct mapping *p, struct rig_error *err)
     if (status != RIG_OK)
         return rig_fail_memory(err);
     p->owns_ranges = true;
-    return p->kind == RIG_KIND_BAR ? mapping_view(p, err) : RIG_OK;
+    return p->kind == RIG_KIND_BAR ? mapping_view(p, false, err) : RIG_OK;
 }
 
 static enum rig_status take_host(struct mapping *p, struct rig_error *err)

@@ -47,7 +47,7 @@ static enum rig_status retake(struct rig_memory *m, struct saved *s, struct rig_
         return RIG_OK;
     if (!m->device || p->count != 1 || p->target.memory != RIG_MEMORY_OWN)
         return bad(err, "a mapping's window");
-    return device_failed(m->device) ? RIG_OK : mapping_view(p, err);
+    return device_failed(m->device) ? RIG_OK : mapping_view(p, true, err);
 }
 
 /* States that say what a mapping cannot be. */
@@ -183,7 +183,9 @@ static enum rig_status restore_memory(struct restore *x, const json_t *j, struct
         status = gpu_memory_watch(m, err);
     if (status == RIG_OK && !m->settled)
         part_open(m->device, m->format, &m->part);
-    if (status == RIG_OK && !m->settled && !device_failed(m->device))
+    /* A released one writes no table any more. */
+    bool writes = !m->settled && gpu_memory_life(m) == RIG_LIFE_TAKEN && !device_failed(m->device);
+    if (status == RIG_OK && writes)
         status =
             device_map_bar(m->device, m->bar, 0, m->bar_bytes, m->combining, &m->tables_view, err);
     return status;

@@ -116,10 +116,20 @@ static void put_of(struct text *t, const struct rig_gpus *g, const struct mappin
     put_if(t, p->member->stuck, 's');
 }
 
+/* Whether m mapped the same memory at the same addresses again, since what ended there may still be
+   reached: what the page table has there is the later one's. */
+static bool is_mapped_again(const struct rig_memory *m, const struct mapping *p)
+{
+    for (const struct peer *peer = p->member ? p->of->peers : NULL; peer; peer = peer->next)
+        if (peer->memory == m && peer->mapping->number > p->number)
+            return true;
+    return false;
+}
+
 /* How the page table has it: a live mapping is there whole; of others the shadow is asked. */
 static char tables_of(const struct rig_memory *m, const struct mapping *p)
 {
-    if (!m->tables || p->count == 0)
+    if (!m->tables || p->count == 0 || is_mapped_again(m, p))
         return '-';
     if (p->state == MAPPING_LIVE)
         return 'w';

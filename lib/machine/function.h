@@ -138,6 +138,12 @@ enum rig_status device_reset(struct rig_device *dev, struct rig_error *err);
 enum rig_status device_map_bar(struct rig_device *dev, int bar, uint64_t start, uint64_t bytes,
                                bool combining, struct rig_view **out_view, struct rig_error *err);
 
+/* device_map_bar_again is the same for a view that the process before had, of a restored function,
+   which may be released; RIG_INVALID where it was given back. */
+enum rig_status device_map_bar_again(struct rig_device *dev, int bar, uint64_t start,
+                                     uint64_t bytes, bool combining, struct rig_view **out_view,
+                                     struct rig_error *err);
+
 /* device_unmap ends a view and frees it. RIG_FAILED: it was cut short; the function's give-back
    ends it, and *view is freed then: the caller lets go of it in any case. */
 enum rig_status device_unmap(struct rig_device *dev, struct rig_view *view, struct rig_error *err);

@@ -347,12 +347,10 @@ static enum rig_status check_view(struct rig_device *dev, int bar, uint64_t star
     return RIG_OK;
 }
 
-enum rig_status device_map_bar(struct rig_device *dev, int bar, uint64_t start, uint64_t bytes,
-                               bool combining, struct rig_view **out_view, struct rig_error *err)
+static enum rig_status make_view(struct rig_device *dev, int bar, uint64_t start, uint64_t bytes,
+                                 bool combining, struct rig_view **out_view, struct rig_error *err)
 {
-    enum rig_status status = device_must_be_taken(dev, err);
-    if (status == RIG_OK)
-        status = check_view(dev, bar, start, bytes, combining, err);
+    enum rig_status status = check_view(dev, bar, start, bytes, combining, err);
     if (status != RIG_OK)
         return status;
     uint32_t command = device_config_read(dev, COMMAND, 2);
@@ -374,6 +372,24 @@ enum rig_status device_map_bar(struct rig_device *dev, int bar, uint64_t start, 
     dev->views = view;
     *out_view = &view->view;
     return RIG_OK;
+}
+
+enum rig_status device_map_bar(struct rig_device *dev, int bar, uint64_t start, uint64_t bytes,
+                               bool combining, struct rig_view **out_view, struct rig_error *err)
+{
+    enum rig_status status = device_must_be_taken(dev, err);
+    return status == RIG_OK ? make_view(dev, bar, start, bytes, combining, out_view, err) : status;
+}
+
+enum rig_status device_map_bar_again(struct rig_device *dev, int bar, uint64_t start,
+                                     uint64_t bytes, bool combining, struct rig_view **out_view,
+                                     struct rig_error *err)
+{
+    char name[RIG_BDF_MAX];
+    if (device_gave_back(dev))
+        return rig_fail(err, RIG_INVALID, rig_bdf_format(device_bdf(dev), name),
+                        "it was given back");
+    return make_view(dev, bar, start, bytes, combining, out_view, err);
 }
 
 enum rig_status device_unmap(struct rig_device *dev, struct rig_view *view, struct rig_error *err)

@@ -2,18 +2,20 @@
 
 #include "gpu/vendor.h"
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #define PAGE UINT64_C(4096)
 #define PHYSICAL_BASE (UINT64_C(4) << 30)
 
-__attribute__((format(printf, 2, 3))) static void wrong(struct judge *j, const char *format, ...)
+void judge_wrong(struct judge *j, const char *format, ...)
 {
     va_list arguments;
     if (j->failed)
@@ -27,6 +29,12 @@ __attribute__((format(printf, 2, 3))) static void wrong(struct judge *j, const c
 static int now(const struct judge *j, int gpu)
 {
     return j->model.now[gpu];
+}
+
+/* One that stopped in an earlier process has no device. */
+static enum rig_life life_of(const struct judge *j, int life)
+{
+    return j->device[life] ? rig_device_life(j->device[life]) : RIG_LIFE_STOPPED;
 }
 
 static uint64_t pool_free(const struct judge *j, int life)
@@ -84,8 +92,8 @@ static bool ended(struct judge *j, const char *what, int life, enum rig_status s
     may |= cut == TWIN_FAULT_REFUSE ? MODEL_SET(RIG_REFUSED) : 0;
     may |= cut == TWIN_FAULT_NO_ROOM ? MODEL_SET(RIG_NO_ROOM) : 0;
     if (!(may & MODEL_SET(status)))
-        wrong(j, "%s of life %d ended with %s; it may with the set 0x%x", what, life,
-              rig_status_name(status), may);
+        judge_wrong(j, "%s of life %d ended with %s; it may with the set 0x%x", what, life,
+                    rig_status_name(status), may);
     j->said[status]++;
     if (j->loud)
         fprintf(stderr, "#    %s by life %d (gpu%d): %s%s\n", what, life,
@@ -121,7 +129,7 @@ static void take(struct judge *j, int gpu, unsigned may)
     }
     fired(j);
     if (status != RIG_OK) {
-        wrong(j, "create: %s: %s: %s", rig_status_name(status), err.what, err.why);
+        judge_wrong(j, "create: %s: %s: %s", rig_status_name(status), err.what, err.why);
         return;
     }
     int life = model_take(&j->model, gpu, 0);
@@ -129,7 +137,7 @@ static void take(struct judge *j, int gpu, unsigned may)
     j->memory[life] = memory;
     j->model.life[life].pool = pool_free(j, life);
     if (rig_device_set_master(device, true, &err) != RIG_OK)
-        wrong(j, "set_master: %s", err.why);
+        judge_wrong(j, "set_master: %s", err.why);
 }
 
 static void describe(struct judge *j, int gpu)
@@ -155,7 +163,7 @@ static void describe(struct judge *j, int gpu)
     j->walks[gpu] = f;
 }
 
-struct judge *judge_open(const struct judge_machine *shape)
+struct judge *judge_open(const struct judge_machine *shape, bool files)
 {
     struct judge *j = calloc(1, sizeof *j);
     assert_non_null(j);
@@ -166,9 +174,13 @@ struct judge *judge_open(const struct judge_machine *shape)
     t->machine.memory_base = fact_known(PHYSICAL_BASE);
     t->machine.memory_bytes = fact_known(shape->system);
     struct rig_error err = {.status = RIG_OK};
-    if (rig_twin_open(t, NULL, &j->machine, &err) != RIG_OK)
+    j->topology = t;
+    if (files)
+        strcpy(j->directory, "/tmp/rigmem-judge-XXXXXX");
+    if (files && !mkdtemp(j->directory))
+        fail_msg("no directory for a twin's files");
+    if (rig_twin_open(t, files ? j->directory : NULL, &j->machine, &err) != RIG_OK)
         fail_msg("%s: %s", err.what, err.why);
-    rig_topology_free(t);
     struct rig_gpus_options spaces = rig_space_options();
     if (shape->space)
         spaces.space_bytes = shape->space;
@@ -212,7 +224,7 @@ static int enter(struct judge *j, int gpu, enum model_kind kind, int under,
 {
     struct rig_pages pages;
     if (rig_region_pages(region, &pages, NULL) != RIG_OK) {
-        wrong(j, "a new region has no pages");
+        judge_wrong(j, "a new region has no pages");
         return -1;
     }
     uint64_t bytes = 0, skip = pages.count > 0 ? pages.ranges[0].address % PAGE : 0;
@@ -231,15 +243,15 @@ static int enter(struct judge *j, int gpu, enum model_kind kind, int under,
                                                         : place_of_bus(j, gpu, at);
     }
     if (k != bytes / PAGE)
-        wrong(j, "a region of %llu bytes has %llu pages", (unsigned long long)bytes,
-              (unsigned long long)k);
+        judge_wrong(j, "a region of %llu bytes has %llu pages", (unsigned long long)bytes,
+                    (unsigned long long)k);
     for (k = 0; k < bytes / PAGE && kind != MODEL_LENT; k++) {
         int other;
         if (b->page[k] == MODEL_NOWHERE)
-            wrong(j, "page %llu of a new region is nowhere", (unsigned long long)k);
+            judge_wrong(j, "page %llu of a new region is nowhere", (unsigned long long)k);
         if (model_holds(&j->model, b->page[k], &other) == MODEL_MUST)
-            wrong(j, "page 0x%llx is given out twice: it is block %d's",
-                  (unsigned long long)b->page[k], other);
+            judge_wrong(j, "page 0x%llx is given out twice: it is block %d's",
+                        (unsigned long long)b->page[k], other);
         model_handed_out(&j->model, b->page[k]);
     }
     for (k = 0; k < bytes / PAGE && kind == MODEL_LENT && under >= 0; k++) {
@@ -248,11 +260,12 @@ static int enter(struct judge *j, int gpu, enum model_kind kind, int under,
         for (uint64_t i = 0; i < u->bytes / PAGE; i++)
             found |= u->page[i] == b->page[k];
         if (!found)
-            wrong(j, "page 0x%llx that was borrowed is none of the lender's",
-                  (unsigned long long)b->page[k]);
+            judge_wrong(j, "page 0x%llx that was borrowed is none of the lender's",
+                        (unsigned long long)b->page[k]);
     }
     b->known = true;
     rig_pages_free(&pages);
+    judge_tag(j, block, region);
     return j->model.regions - 1;
 }
 
@@ -316,7 +329,7 @@ int judge_map_peer(struct judge *j, int gpu, int of)
     if (!done)
         return -1;
     if (rig_region_address(region) != rig_region_address(j->model.region[of].handle))
-        wrong(j, "map_peer gave another address");
+        judge_wrong(j, "map_peer gave another address");
     model_map_peer(&j->model, life, of, region);
     return j->model.regions - 1;
 }
@@ -350,7 +363,7 @@ static void check_ranges(struct judge *j, int gpu, int region, const struct rig_
     uint64_t k = 0;
     for (size_t i = 0; i < count; i++) {
         if (ranges[i].bytes % PAGE != 0 || ranges[i].address % PAGE != 0)
-            wrong(j, "bus gave a range that is no multiple of 4 KiB");
+            judge_wrong(j, "bus gave a range that is no multiple of 4 KiB");
         for (uint64_t at = 0; at < ranges[i].bytes; at += PAGE, k++) {
             struct twin_route route;
             twin_route(j->machine, client, ranges[i].address + at, PAGE, &route);
@@ -361,11 +374,11 @@ static void check_ranges(struct judge *j, int gpu, int region, const struct rig_
                 page = model_page(1 + (unsigned)gpu, route.address);
             if (route.end != TWIN_END_MASTER_OFF && route.end != TWIN_END_GONE &&
                 (k >= b->bytes / PAGE || page != b->page[k]))
-                wrong(j, "the client does not reach page %llu", (unsigned long long)k);
+                judge_wrong(j, "the client does not reach page %llu", (unsigned long long)k);
         }
     }
     if (k * PAGE != b->bytes)
-        wrong(j, "bus gave %llu pages", (unsigned long long)k);
+        judge_wrong(j, "bus gave %llu pages", (unsigned long long)k);
 }
 
 void judge_bus(struct judge *j, int gpu, int region)
@@ -381,6 +394,9 @@ void judge_bus(struct judge *j, int gpu, int region)
     if (!ended(j, "bus", life, status, may, what_fired(j)))
         return;
     check_ranges(j, gpu, region, ranges, count);
+    for (size_t i = 0; i < count && j->grants < JUDGE_GRANTED; i++)
+        j->granted[j->grants++] = (struct judge_granted){
+            ranges[i].address, ranges[i].bytes, j->model.map[j->model.region[region].map].block};
     free(ranges);
     model_bus(&j->model, region);
 }
@@ -399,16 +415,16 @@ void judge_release(struct judge *j, int gpu)
     enum rig_status status = rig_memory_release(j->memory[life], NULL);
     enum twin_fault cut = what_fired(j);
     ended(j, "release", life, status, may, cut);
-    enum rig_life seen = rig_device_life(j->device[life]);
+    enum rig_life seen = life_of(j, life);
     bool clean = cut == TWIN_FAULT_NONE && !gone && !j->model.failed && was == RIG_LIFE_TAKEN;
     if (clean && seen != RIG_LIFE_KEPT && seen != RIG_LIFE_STOPPED)
-        wrong(j, "life %d is %s after its release", life, rig_life_name(seen));
+        judge_wrong(j, "life %d is %s after its release", life, rig_life_name(seen));
     if (kept == MODEL_MUST && seen == RIG_LIFE_STOPPED)
-        wrong(j, "life %d was given back while others reach its memory", life);
+        judge_wrong(j, "life %d was given back while others reach its memory", life);
     if (clean && kept == MODEL_NO && seen == RIG_LIFE_KEPT)
-        wrong(j, "life %d stays taken for nobody", life);
+        judge_wrong(j, "life %d stays taken for nobody", life);
     if (gone && was == RIG_LIFE_TAKEN && seen != RIG_LIFE_RELEASED)
-        wrong(j, "life %d, whose function is gone, is %s", life, rig_life_name(seen));
+        judge_wrong(j, "life %d, whose function is gone, is %s", life, rig_life_name(seen));
     model_release(&j->model, life, cut != TWIN_FAULT_NONE, seen);
 }
 
@@ -423,12 +439,12 @@ static void look_at_lives(struct judge *j, bool finish)
 {
     for (int gpu = 0; gpu < j->model.gpus && !j->failed; gpu++) {
         int life = now(j, gpu);
-        enum rig_life seen = life < 0 ? RIG_LIFE_STOPPED : rig_device_life(j->device[life]);
+        enum rig_life seen = life < 0 ? RIG_LIFE_STOPPED : life_of(j, life);
         if (life < 0 || (seen == j->model.life[life].life && seen != RIG_LIFE_KEPT))
             continue;
         if (!model_may_live(&j->model, life, seen, finish))
-            wrong(j, "life %d is %s, in the model %s", life, rig_life_name(seen),
-                  rig_life_name(j->model.life[life].life));
+            judge_wrong(j, "life %d is %s, in the model %s", life, rig_life_name(seen),
+                        rig_life_name(j->model.life[life].life));
         if (seen == RIG_LIFE_STOPPED)
             model_stopped(&j->model, life);
         j->model.life[life].life = seen;
@@ -488,8 +504,8 @@ void judge_fail_machine(struct judge *j)
 static void within(struct judge *j, const char *what, uint64_t seen, struct model_span span)
 {
     if (seen < span.least || seen > span.most)
-        wrong(j, "%s: %llu, in the model %llu to %llu", what, (unsigned long long)seen,
-              (unsigned long long)span.least, (unsigned long long)span.most);
+        judge_wrong(j, "%s: %llu, in the model %llu to %llu", what, (unsigned long long)seen,
+                    (unsigned long long)span.least, (unsigned long long)span.most);
 }
 
 static void check_pool(struct judge *j, int life)
@@ -527,20 +543,19 @@ static void check_page(struct judge *j, int gpu, rig_gpu_address at, uint64_t *i
         return;
     int map = model_reaches(&j->model, life, at, page, &live);
     if (map < 0)
-        wrong(j, "%s reaches page 0x%llx at 0x%llx, which it should not", j->shape->name[gpu],
-              (unsigned long long)page, (unsigned long long)at);
+        judge_wrong(j, "%s reaches page 0x%llx at 0x%llx, which it should not", j->shape->name[gpu],
+                    (unsigned long long)page, (unsigned long long)at);
     else if (page >> 52 != MODEL_PROCESS && model_holds(&j->model, page, &block) == MODEL_NO &&
              j->model.block[j->model.map[map].block].known)
-        wrong(j, "%s reaches page 0x%llx at 0x%llx, which nobody holds", j->shape->name[gpu],
-              (unsigned long long)page, (unsigned long long)at);
+        judge_wrong(j, "%s reaches page 0x%llx at 0x%llx, which nobody holds", j->shape->name[gpu],
+                    (unsigned long long)page, (unsigned long long)at);
     if (page >> 52 == 0 && !twin_page_held_for(j->machine, j->function[gpu], page << 12))
-        wrong(j, "%s reaches physical page 0x%llx, which is not held for it", j->shape->name[gpu],
-              (unsigned long long)page);
+        judge_wrong(j, "%s reaches physical page 0x%llx, which is not held for it",
+                    j->shape->name[gpu], (unsigned long long)page);
     *io_live += live;
 }
 
-/* Whether the GPU's work can do anything: it is not one whose function was given back. */
-static bool works(const struct judge *j, int gpu)
+bool judge_works(const struct judge *j, int gpu)
 {
     int life = now(j, gpu);
     return life >= 0 && !j->model.failed && !j->model.gpu[gpu].gone &&
@@ -570,12 +585,12 @@ static void walk(struct judge *j, int gpu, const struct rig_table *t, rig_gpu_ad
         uint64_t words[2] = {0, 0};
         rig_gpu_address at = base + (i << t->shift);
         if (t->memory != RIG_MEMORY_OWN)
-            wrong(j, "a table lies in system memory");
+            judge_wrong(j, "a table lies in system memory");
         else if (twin_memory_read(j->machine, j->function[gpu],
                                   rig_entry_at(j->walks[gpu], t, at) -
                                       j->memory[now(j, gpu)]->own_base,
                                   words, bytes, NULL) != RIG_OK)
-            wrong(j, "an entry lies beyond the memory");
+            judge_wrong(j, "an entry lies beyond the memory");
         else if ((words[0] | words[1]) != 0)
             look_at_entry(j, gpu, t, words, at, io_live);
     }
@@ -588,7 +603,7 @@ void judge_reach(struct judge *j)
         any_gone |= j->model.gpu[gpu].gone;
     for (int gpu = 0; gpu < j->model.gpus && !j->failed; gpu++) {
         uint64_t live = 0, pages = 0, none = 0;
-        if (!works(j, gpu))
+        if (!judge_works(j, gpu))
             continue;
         int life = now(j, gpu);
         for (int i = 0; i < JUDGE_TOUCHED; i++)
@@ -606,8 +621,8 @@ void judge_reach(struct judge *j)
         }
         /* Memory of a GPU that is gone is reached by nobody. */
         if (live != pages && !any_gone)
-            wrong(j, "%s reaches %llu pages of its regions' %llu", j->shape->name[gpu],
-                  (unsigned long long)live, (unsigned long long)pages);
+            judge_wrong(j, "%s reaches %llu pages of its regions' %llu", j->shape->name[gpu],
+                        (unsigned long long)live, (unsigned long long)pages);
     }
 }
 
@@ -648,15 +663,41 @@ static void nothing_is_left(struct judge *j)
             holds = true;
     judge_counts(j);
     for (int gpu = 0; gpu < j->model.gpus && !holds; gpu++)
-        if (now(j, gpu) >= 0 && rig_device_life(j->device[now(j, gpu)]) != RIG_LIFE_STOPPED)
-            wrong(j, "%s is not given back at the end", j->shape->name[gpu]);
+        if (now(j, gpu) >= 0 && life_of(j, now(j, gpu)) != RIG_LIFE_STOPPED)
+            judge_wrong(j, "%s is not given back at the end", j->shape->name[gpu]);
     struct twin_audit audit;
     twin_audit(j->machine, &audit);
     if (!holds && (audit.grants || audit.pins || audit.taken || audit.views ||
                    audit.free_bytes != j->model.system || rig_held_blocks(j->gpus)))
-        wrong(j, "at the end %llu allocations, %llu pins, %llu functions, %llu views are held",
-              (unsigned long long)audit.grants, (unsigned long long)audit.pins,
-              (unsigned long long)audit.taken, (unsigned long long)audit.views);
+        judge_wrong(j,
+                    "at the end %llu allocations, %llu pins, %llu functions, %llu views are held",
+                    (unsigned long long)audit.grants, (unsigned long long)audit.pins,
+                    (unsigned long long)audit.taken, (unsigned long long)audit.views);
+}
+
+static void empty(const char *directory)
+{
+    DIR *dir = opendir(directory);
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
+        unlinkat(dirfd(dir), e->d_name, 0);
+    closedir(dir);
+    rmdir(directory);
+}
+
+static bool close_all(struct judge *j, char *why)
+{
+    bool good = !j->failed;
+    if (!good && j->loud)
+        model_print(&j->model);
+    memcpy(why, j->why, sizeof j->why);
+    rig_topology_free(j->topology);
+    if (j->directory[0])
+        empty(j->directory);
+    model_end(&j->model);
+    free(j->own);
+    free(j);
+    return good;
 }
 
 bool judge_close(struct judge *j, char *why)
@@ -665,14 +706,24 @@ bool judge_close(struct judge *j, char *why)
         release_all(j);
     if (!j->failed)
         nothing_is_left(j);
-    bool good = !j->failed;
-    if (!good && j->loud)
-        model_print(&j->model);
-    memcpy(why, j->why, sizeof j->why);
     rig_gpus_free(j->gpus);
-    rig_machine_close(j->machine, NULL);
-    model_end(&j->model);
-    free(j->own);
-    free(j);
-    return good;
+    if (j->machine)
+        rig_machine_close(j->machine, NULL);
+    return close_all(j, why);
+}
+
+/* Nothing is left to ask of a machine that is closed but how that ended: well, unless a function
+   could not be shown to master no more. */
+bool judge_tear_down(struct judge *j, char *why)
+{
+    bool sure = true;
+    for (int gpu = 0; gpu < j->model.gpus; gpu++)
+        sure &= !j->model.gpu[gpu].gone || j->model.failed;
+    if (j->machine)
+        judge_arm(j, TWIN_FAULT_NONE, TWIN_STEP_ANY, 0);
+    rig_gpus_free(j->gpus);
+    enum rig_status status = j->machine ? rig_machine_close(j->machine, NULL) : RIG_OK;
+    if (sure && status != RIG_OK)
+        judge_wrong(j, "the machine's close: %s", rig_status_name(status));
+    return close_all(j, why);
 }

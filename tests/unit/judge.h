@@ -7,6 +7,7 @@
 #include "rigs.h"
 
 #define JUDGE_TOUCHED 64
+#define JUDGE_GRANTED 64
 
 struct judge_machine {
     const char *text; /* for build_machine */
@@ -20,8 +21,17 @@ struct judge_machine {
     uint64_t space;                   /* bytes of each space, 0: as always */
 };
 
+/* Where the client reaches memory that it was given: it may write there for good. */
+struct judge_granted {
+    rig_bus_address address;
+    uint64_t bytes;
+    int block;
+};
+
 struct judge {
     const struct judge_machine *shape;
+    struct rig_topology *topology;
+    char directory[32]; /* of the twin's files; empty: it has none */
     struct model model;
     struct rig_machine *machine;
     struct rig_gpus *gpus;
@@ -33,6 +43,8 @@ struct judge {
     enum twin_flush flush[MODEL_GPUS];
     rig_gpu_address touched[MODEL_GPUS][JUDGE_TOUCHED];
     unsigned touches[MODEL_GPUS];
+    struct judge_granted granted[JUDGE_GRANTED];
+    unsigned grants;
     void *own; /* 16 pages of the process's own */
     bool loud; /* each request's outcome goes to standard error */
     bool armed;
@@ -42,12 +54,14 @@ struct judge {
     char why[512];
 };
 
-/* judge_open opens the twin and takes all GPUs. */
-struct judge *judge_open(const struct judge_machine *shape);
+/* judge_open opens the twin, in files or in this process's memory, and takes all GPUs. */
+struct judge *judge_open(const struct judge_machine *shape, bool files);
 
 /* judge_close releases all, looks for what is still held, and closes. False, with the reason in
-   why[512], where anything was wrong since judge_open. */
+   why[512], where anything was wrong since judge_open. judge_tear_down closes with all that is out.
+ */
 bool judge_close(struct judge *take_judge, char *why);
+bool judge_tear_down(struct judge *take_judge, char *why);
 
 /* Requests; -1 for a region where none was made. Each checks what can be checked at once. */
 int judge_alloc(struct judge *j, int gpu, enum rig_kind kind, uint64_t bytes);
@@ -65,6 +79,25 @@ void judge_flush(struct judge *j, int gpu, enum twin_flush flush);
 void judge_arm(struct judge *j, enum twin_fault fault, enum twin_step kind, uint64_t n);
 void judge_gone(struct judge *j, int gpu);
 void judge_fail_machine(struct judge *j);
+
+/* judge_next_process ends the process's part of a twin in files and takes it up again. */
+void judge_next_process(struct judge *j);
+
+/* judge_tag writes a mark of its own into a new block's pages, which for host memory are zeros
+   before. judge_client_writes has the client write its own over all that it was ever given.
+   judge_contents looks, by the work of each GPU that maps a block, for the mark, or in what the
+   client was given for either. Marks are in the first, middle and last page. */
+void judge_tag(struct judge *j, int block, struct rig_region region);
+void judge_client_writes(struct judge *j);
+void judge_contents(struct judge *j);
+
+/* judge_wrong says what was found wrong; the first word stays. */
+void judge_wrong(struct judge *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* judge_works is whether the GPU's work can do anything: it is not one whose function was given
+ * back.
+ */
+bool judge_works(const struct judge *j, int gpu);
 
 /* judge_counts holds what is held to the model; judge_reach every page that a GPU's tables, from
    their bytes, and its cache lead to. */

@@ -171,9 +171,10 @@ unsigned model_may_alloc(const struct model *m, int life, enum model_kind kind, 
         /* A page table spoils one slot at most. */
         if (kind == MODEL_BAR && slots(m, life, bytes, &shown) <= model_tables(m, life) / PAGE)
             set |= MODEL_SET(RIG_NO_ROOM);
-        /* Where the BAR shows a part, page tables have a pool of their own in it. */
+        /* Where the BAR shows a part, page tables have a pool of their own in it, a quarter at most. */
         const struct model_gpu *g = &m->gpu[m->life[life].gpu];
-        if (kind == MODEL_BAR && g->window < g->bytes && 2 * bytes > shown)
+        if (kind == MODEL_BAR && g->window < g->bytes &&
+            2 * bytes + (g->window - g->first) / 4 > shown)
             set |= MODEL_SET(RIG_NO_ROOM);
     }
     if (tables_short(m, life, bytes, pool))

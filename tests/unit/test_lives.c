@@ -343,7 +343,7 @@ static void close_judge(const struct walk *w, struct judge *take_judge, int dept
 
 static struct judge *replay(struct walk *w, int depth)
 {
-    struct judge *j = judge_open(w->machine);
+    struct judge *j = judge_open(w->machine, false);
     for (int i = 0; i < depth; i++)
         act(j, w->path[i], w->kind);
     w->replayed++;

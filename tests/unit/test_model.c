@@ -117,12 +117,14 @@ enum op {
     OP_ARM,
     OP_GONE,
     OP_FAIL,
+    OP_CLIENT,
+    OP_PROCESS,
     OPS,
 };
 
-static const char *const op_names[OPS] = {"alloc", "map_host", "map_peer", "free",  "release",
-                                          "take",  "bus",      "finish",   "touch", "flush",
-                                          "arm",   "gone",     "fail"};
+static const char *const op_names[OPS] = {"alloc", "map_host", "map_peer", "free",   "release",
+                                          "take",  "bus",      "finish",   "touch",  "flush",
+                                          "arm",   "gone",     "fail",     "client", "process"};
 
 struct step {
     enum op op;
@@ -133,6 +135,7 @@ struct step {
 struct run {
     uint64_t seed;
     const struct judge_machine *machine;
+    bool files, torn; /* the twin lies in files; it is closed with all that is out */
     struct step step[STEPS];
     int count;
     unsigned said[8];
@@ -148,7 +151,7 @@ static uint32_t draw(uint64_t *seed, uint32_t below)
 /* Which operations a run has, by its seed: some have no faults, few have a GPU that goes. */
 static void generate(struct run *r, uint64_t number)
 {
-    static const uint8_t weight[OPS] = {24, 8, 22, 26, 3, 8, 1, 2, 14, 4, 5, 1, 1};
+    static const uint8_t weight[OPS] = {24, 8, 22, 26, 3, 8, 1, 2, 14, 4, 5, 1, 1, 4, 4};
     uint64_t seed = number * UINT64_C(0x9e3779b97f4a7c15) + 1;
     unsigned total = 0;
     uint8_t mine[OPS];
@@ -156,11 +159,13 @@ static void generate(struct run *r, uint64_t number)
     r->seed = number;
     r->machine = &machines[draw(&seed, RIG_ARRAY_LENGTH(machines))];
     unsigned faults = draw(&seed, 4), broken = draw(&seed, 16), reserves = draw(&seed, 3);
+    r->files = draw(&seed, 8) == 0;
+    r->torn = draw(&seed, 4) == 0;
     for (int i = 0; i < OPS; i++) {
         mine[i] = weight[i];
         if ((i == OP_FLUSH && (faults & 1) == 0) || (i == OP_ARM && (faults & 2) == 0) ||
             (i == OP_GONE && broken != 1) || (i == OP_FAIL && broken != 2) ||
-            (i == OP_BUS && reserves == 0))
+            ((i == OP_BUS || i == OP_CLIENT) && reserves == 0) || (i == OP_PROCESS && !r->files))
             mine[i] = 0;
         total += mine[i];
     }
@@ -234,10 +239,9 @@ static void touch(struct judge *j, const struct step *s)
 static void arm(struct judge *j, const struct step *s)
 {
     static const enum twin_fault faults[] = {TWIN_FAULT_CUT, TWIN_FAULT_REFUSE, TWIN_FAULT_NO_ROOM};
-    static const enum twin_step kinds[] = {TWIN_STEP_TAKE,  TWIN_STEP_RELEASE, TWIN_STEP_MAP,
-                                           TWIN_STEP_UNMAP, TWIN_STEP_ALLOC,   TWIN_STEP_FREE,
-                                           TWIN_STEP_PIN,   TWIN_STEP_UNPIN,   TWIN_STEP_FLUSH,
-                                           TWIN_STEP_ANY};
+    static const enum twin_step kinds[] = {
+        TWIN_STEP_TAKE, TWIN_STEP_RELEASE, TWIN_STEP_MAP,   TWIN_STEP_UNMAP, TWIN_STEP_ALLOC,
+        TWIN_STEP_FREE, TWIN_STEP_PIN,     TWIN_STEP_UNPIN, TWIN_STEP_FLUSH, TWIN_STEP_ANY};
     judge_arm(j, faults[s->a % 3], kinds[s->b % 10], 1 + s->b / 10 % 3);
 }
 
@@ -280,6 +284,12 @@ static void act(struct judge *j, const struct step *s)
     case OP_GONE:
         judge_gone(j, s->gpu);
         break;
+    case OP_CLIENT:
+        judge_client_writes(j);
+        break;
+    case OP_PROCESS:
+        judge_next_process(j);
+        break;
     default:
         judge_fail_machine(j);
     }
@@ -288,7 +298,7 @@ static void act(struct judge *j, const struct step *s)
 /* Runs the steps; every `often`-th is followed by a look at all that is reached. */
 static bool play(struct run *r, int often, bool loud)
 {
-    struct judge *j = judge_open(r->machine);
+    struct judge *j = judge_open(r->machine, r->files);
     j->loud = loud;
     for (int i = 0; i < r->count && !j->failed; i++) {
         const struct step *s = &r->step[i];
@@ -298,12 +308,14 @@ static bool play(struct run *r, int often, bool loud)
         act(j, s);
         if (!j->failed)
             judge_counts(j);
-        if (!j->failed && (i % often == 0 || i == r->count - 1))
+        if (!j->failed && (i % often == 0 || i == r->count - 1)) {
             judge_reach(j);
+            judge_contents(j);
+        }
     }
     for (int i = 0; i < 8; i++)
         r->said[i] += j->said[i];
-    return judge_close(j, r->why);
+    return r->torn ? judge_tear_down(j, r->why) : judge_close(j, r->why);
 }
 
 /* ---- a failure */

@@ -1,0 +1,231 @@
+/* What one process of a session left goes on in the next: give-backs that were cut short, borrowed
+   addresses, windows, mappings over what may still be reached. */
+#include "sessions.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void a_give_back_that_was_cut_short_goes_on_in_the_next_process(void **state)
+{
+    (void)state;
+    /* Two views, a pin, an allocation; then the claim alone is left. */
+    for (uint64_t cut = 1; cut <= 5; cut++) {
+        struct session s;
+        session_open(&s);
+        rig_gpu_address h = session_address(&s, session_alloc(&s, 0, RIG_KIND_HOST, KIB(8)));
+        session_map_host(&s, 0, h, KIB(8));
+        uint64_t bar = session_alloc(&s, 0, RIG_KIND_BAR, KIB(8));
+        twin_arm(s.machine, TWIN_FAULT_CUT, TWIN_STEP_ANY, cut);
+        session_release(&s, 0, RIG_FAILED);
+        uint64_t blocks = rig_held_blocks(s.gpus);
+        assert_int_equal(blocks, cut < 5 ? 3 : 0);
+        session_next(&s);
+        assert_int_equal(rig_held_blocks(s.gpus), blocks);
+        rig_gpu_address other = session_address(&s, session_alloc(&s, 1, RIG_KIND_HOST, KIB(8)));
+        assert_true((other == h) == (cut == 5));
+        session_free(&s, bar);
+        session_next(&s);
+        rig_gpus_finish_releases(s.gpus);
+        assert_int_equal(rig_held_blocks(s.gpus), 1);
+        assert_int_equal(session_held(&s).grants, 1);
+        assert_int_equal(session_held(&s).pins, 0);
+        session_next(&s);
+        assert_int_equal(rig_held_blocks(s.gpus), 1);
+        session_close(&s);
+    }
+}
+
+/* Memory that was borrowed keeps its place in the process, also when it was freed: nothing else
+   comes to lie there, in this process or the next, before the borrower frees it. */
+static void borrowed_addresses_are_held_from_process_to_process(void **state)
+{
+    (void)state;
+    for (int saves = 0; saves < 2; saves++) {
+        struct session s;
+        session_open(&s);
+        uint64_t one = session_alloc(&s, 0, RIG_KIND_HOST, KIB(8));
+        uint64_t two = session_alloc(&s, 0, RIG_KIND_HOST, KIB(8));
+        rig_gpu_address at = session_address(&s, one);
+        assert_true(session_address(&s, two) == at + KIB(8));
+        /* Parts of both: of each block all is held. */
+        uint64_t b = session_map_host(&s, 1, at + KIB(4) + 100, KIB(4) + 1);
+        *(unsigned char *)(uintptr_t)(at + KIB(8)) = 0x77;
+        assert_int_equal(rig_held_blocks(s.gpus), 3);
+        session_free(&s, one);
+        session_free(&s, two);
+        if (saves)
+            session_next(&s);
+        assert_int_equal(rig_held_blocks(s.gpus), 3);
+        assert_int_equal(session_held(&s).grants, 0);
+        for (int i = 0; i < 4; i++) {
+            rig_gpu_address other =
+                session_address(&s, session_alloc(&s, i % 3, RIG_KIND_HOST, KIB(8)));
+            assert_true(other != at && other != at + KIB(8));
+        }
+        /* The borrower still reaches the bytes. */
+        uint8_t byte = 0;
+        assert_int_equal(rig_twin_gpu_read(s.machine, rig_gpu_names[1],
+                                           session_address(&s, b) + KIB(4) - 100, &byte, 1, NULL),
+                         RIG_OK);
+        assert_int_equal(byte, 0x77);
+        if (saves)
+            session_next(&s);
+        session_free(&s, b);
+        assert_true(session_address(&s, session_alloc(&s, 2, RIG_KIND_HOST, KIB(8))) == at);
+        assert_true(session_address(&s, session_alloc(&s, 2, RIG_KIND_HOST, KIB(8))) ==
+                    at + KIB(8));
+        session_close(&s);
+    }
+}
+
+static void a_borrower_holds_addresses_of_its_own_memory_and_of_its_own_borrowing(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s);
+    uint64_t h = session_alloc(&s, 0, RIG_KIND_HOST, KIB(4));
+    rig_gpu_address at = session_address(&s, h);
+    uint64_t b = session_map_host(&s, 0, at, KIB(4)), c = session_map_host(&s, 0, at, 1);
+    session_next(&s);
+    session_free(&s, h);
+    session_free(&s, b);
+    session_next(&s);
+    assert_true(session_address(&s, session_alloc(&s, 0, RIG_KIND_HOST, KIB(4))) != at);
+    /* Its release gives the last one's back. */
+    session_release(&s, 0, RIG_OK);
+    session_next(&s);
+    assert_int_equal(rig_held_blocks(s.gpus), 0);
+    session_free(&s, c);
+    assert_true(session_address(&s, session_alloc(&s, 1, RIG_KIND_HOST, KIB(4))) == at);
+    session_close(&s);
+}
+
+static void addresses_with_nothing_at_them_cannot_be_borrowed(void **state)
+{
+    (void)state;
+    struct session s;
+    struct rig_region region;
+    session_open(&s);
+    uint64_t h = session_alloc(&s, 0, RIG_KIND_HOST, KIB(8)),
+             g = session_alloc(&s, 0, RIG_KIND_GPU, KIB(8));
+    rig_gpu_address at = session_address(&s, h), gpu = session_address(&s, g);
+    const struct {
+        rig_gpu_address at;
+        uint64_t bytes;
+    } empty[] = {
+        {gpu, 1},                                /* addresses of GPU memory, which is not there */
+        {gpu, KIB(8)},      {at, KIB(8) + 1},    /* beyond the end of what is there */
+        {at - 1, 2},        {at + KIB(64), 1},   /* before it; where nothing ever was */
+        {at, gpu - at + 1}, {at, KIB(64) << 20}, /* across all of it */
+    };
+    uint64_t blocks = rig_held_blocks(s.gpus);
+    for (int process = 0; process < 2; process++) {
+        for (size_t i = 0; i < RIG_ARRAY_LENGTH(empty); i++) {
+            struct rig_error err = {.status = RIG_OK};
+            assert_int_equal(rig_memory_map_host(session_memory(&s, 1),
+                                                 (void *)(uintptr_t)empty[i].at, empty[i].bytes,
+                                                 &region, &err),
+                             RIG_REFUSED);
+            assert_non_null(strstr(err.why, "no pages at"));
+            assert_int_equal(rig_held_blocks(s.gpus), blocks);
+            assert_int_equal(session_held(&s).pins, 0);
+        }
+        session_next(&s);
+    }
+    session_free(&s, h);
+    assert_int_equal(
+        rig_memory_map_host(session_memory(&s, 1), (void *)(uintptr_t)at, 1, &region, NULL),
+        RIG_REFUSED);
+    assert_int_equal(rig_held_blocks(s.gpus), blocks - 1);
+    session_close(&s);
+}
+
+/* A bus client keeps the GPU taken: its memory's window goes on too. */
+static void the_window_of_a_kept_gpu_is_there_in_the_next_process(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s);
+    uint64_t bar = session_alloc(&s, 0, RIG_KIND_BAR, KIB(8));
+    uint64_t other = session_alloc(&s, 0, RIG_KIND_BAR, KIB(8));
+    struct rig_bus_range *ranges;
+    size_t count;
+    assert_int_equal(
+        rig_memory_bus(session_memory(&s, 0), session_region(&s, bar), NIC, &ranges, &count, NULL),
+        RIG_OK);
+    uint8_t byte = 0x66;
+    assert_int_equal(rig_region_write(session_region(&s, bar), 5, &byte, 1, NULL), RIG_OK);
+    session_release(&s, 0, RIG_OK);
+    for (int process = 0; process < 3; process++) {
+        session_next(&s);
+        byte = 0;
+        assert_int_equal(rig_region_read(session_region(&s, bar), 5, &byte, 1, NULL), RIG_OK);
+        assert_int_equal(byte, 0x66);
+        struct rig_device *dev;
+        assert_int_equal(rig_device_take(s.machine, rig_gpu_names[0], &dev, NULL), RIG_REFUSED);
+        if (process == 1)
+            session_free(&s, other);
+    }
+    /* The client still writes it, whatever is freed. */
+    session_free(&s, bar);
+    byte = 0x67;
+    assert_int_equal(rig_twin_write(s.machine, NIC, ranges[0].address, &byte, 1, NULL), RIG_OK);
+    session_next(&s);
+    free(ranges);
+    session_close(&s);
+}
+
+/* A peer's free that is not confirmed leaves what it held; the next map_peer of the same memory
+   lies over it. */
+static void memory_that_is_mapped_again_over_what_may_be_reached_goes_on(void **state)
+{
+    (void)state;
+    for (int kind = RIG_KIND_GPU; kind <= RIG_KIND_HOST; kind++) {
+        struct session s;
+        session_open(&s);
+        uint64_t h = session_alloc(&s, 0, (enum rig_kind)kind, KIB(8)), p = 0;
+        int peer = session_memory(&s, 1)->function;
+        for (int round = 0; round < 3; round++) {
+            p = session_map_peer(&s, 1, h);
+            session_next(&s);
+            uint8_t byte;
+            assert_int_equal(rig_twin_gpu_read(s.machine, rig_gpu_names[1], session_address(&s, p),
+                                               &byte, 1, NULL),
+                             RIG_OK);
+            twin_set_flush(s.machine, peer, TWIN_FLUSH_NEVER);
+            session_free(&s, p);
+            session_next(&s);
+        }
+        twin_set_flush(s.machine, peer, TWIN_FLUSH_OK);
+        p = session_map_peer(&s, 1, h);
+        session_next(&s);
+        session_free(&s, p);
+        session_free(&s, h);
+        /* What the first three left is reached until the releases. */
+        assert_true(rig_held_blocks(s.gpus) == 1);
+        session_next(&s);
+        session_release(&s, 0, RIG_OK);
+        session_release(&s, 1, RIG_OK);
+        session_next(&s);
+        assert_int_equal(rig_held_blocks(s.gpus), 0);
+        assert_int_equal(session_held(&s).grants + session_held(&s).pins, 0);
+        session_close(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_give_back_that_was_cut_short_goes_on_in_the_next_process),
+        cmocka_unit_test(borrowed_addresses_are_held_from_process_to_process),
+        cmocka_unit_test(a_borrower_holds_addresses_of_its_own_memory_and_of_its_own_borrowing),
+        cmocka_unit_test(addresses_with_nothing_at_them_cannot_be_borrowed),
+        cmocka_unit_test(the_window_of_a_kept_gpu_is_there_in_the_next_process),
+        cmocka_unit_test(memory_that_is_mapped_again_over_what_may_be_reached_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
