@@ -1,7 +1,18 @@
 /* What a page table maps, asked of its shadow. */
 #include "gpu/page_plan.h"
 
-/* Where the entries from that of `address` on, which map nothing and have no child tables, end. */
+/* Whether something may be mapped below the entry whose tables are those from `slot` on. */
+static bool holds(const struct page_node *node, size_t slot, unsigned halves)
+{
+    for (unsigned half = 0; half < halves; half++) {
+        const struct page_node *child = node->child[slot + half];
+        if (child && (child->leaves | child->children) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Where the entries from that of `address` on, which map nothing, also not below, end. */
 static uint64_t gap_end(const struct rig_page_table *t, const struct page_node *node,
                         uint64_t address, unsigned leaf_end)
 {
@@ -9,8 +20,7 @@ static uint64_t gap_end(const struct rig_page_table *t, const struct page_node *
     unsigned i = shadow_index(t, node->level, address), to = i + 1;
     if (!node->child)
         to = leaf_end;
-    while (to < leaf_end && !node->child[(size_t)to * halves] &&
-           (halves < 2 || !node->child[(size_t)to * halves + 1]))
+    while (to < leaf_end && !holds(node, (size_t)to * halves, halves))
         to++;
     return ((address >> shift) + (to - i)) << shift;
 }
@@ -34,7 +44,7 @@ static struct rig_mapping find(const struct rig_page_table *t, const struct page
     bool children = false;
     for (unsigned half = 0; half < t->halves[node->level]; half++) {
         const struct page_node *child = shadow_child(t, node, i, half);
-        if (!child)
+        if (!child || (child->leaves | child->children) == 0)
             continue;
         struct rig_mapping below = find(t, child, address, certain);
         if (below.mapped)

@@ -44,3 +44,29 @@ unsigned plan_half(const struct page_plan *p, unsigned dual_level, uint64_t addr
     *out_half = 1;
     return (unsigned)(bytes >> small_shift);
 }
+
+/* Of a dual entry: the first table where both addresses are those of its pages, the second where
+   they never are; no batch where they are not yet. */
+struct page_batch plan_batch(const struct page_plan *p, const struct page_node *node,
+                             uint64_t address, uint64_t last)
+{
+    const struct rig_page_table *t = p->t;
+    const struct rig_level *l = &t->f->level[node->level];
+    struct page_batch none = {.count = 0}, batch = none;
+    uint64_t span = UINT64_C(1) << l->shift, entry = p->cursor.address + p->base;
+    uint64_t bytes = p->cursor.bytes <= last - address ? p->cursor.bytes : last - address + 1;
+    if ((address & (span - 1)) != 0 || bytes < span || (l->leaf && (entry & (span - 1)) == 0))
+        return none;
+    batch.level = t->below[node->level][0];
+    uint64_t big = UINT64_C(1) << t->f->level[batch.level].shift;
+    if (t->halves[node->level] == 2 && (entry & (big - 1)) != 0) {
+        batch.half = 1;
+        batch.level = t->below[node->level][1];
+    }
+    const struct rig_level *below = &t->f->level[batch.level];
+    if (t->halves[node->level] == 0 || !below->leaf ||
+        (entry & ((UINT64_C(1) << below->shift) - 1)) != 0)
+        return none;
+    batch.count = (unsigned)(bytes >> l->shift);
+    return batch;
+}

@@ -76,6 +76,12 @@ static inline void cursor_skip(struct page_cursor *c, uint64_t bytes)
         cursor_load(c);
 }
 
+/* plan_is_bare is true iff nothing is in a table. */
+static inline bool plan_is_bare(const struct page_node *node)
+{
+    return (node->leaves | node->children) == 0 && !node->keys;
+}
+
 /* plan_whole is how many leaves of node's level fill all of [address, last], where nothing is in
    the table and the cursor's run goes that far: what most tables of a large mapping are. Else 0. */
 static inline unsigned plan_whole(const struct page_plan *p, const struct page_node *node,
@@ -84,10 +90,22 @@ static inline unsigned plan_whole(const struct page_plan *p, const struct page_n
     const struct rig_level *l = &p->t->f->level[node->level];
     uint64_t ends = address | (last + 1) | (p->cursor.address + p->base);
     if (!l->leaf || (ends & ((UINT64_C(1) << l->shift) - 1)) != 0 ||
-        p->cursor.bytes <= last - address || (node->leaves | node->children) != 0 || node->keys)
+        p->cursor.bytes <= last - address || !plan_is_bare(node))
         return 0;
     return (unsigned)((last - address + 1) >> l->shift);
 }
+
+/* Tables below consecutive entries, each of which the cursor's run fills whole with leaves. */
+struct page_batch {
+    unsigned count; /* 0: the next is none */
+    unsigned half;  /* which table of each entry */
+    unsigned level; /* of the tables */
+};
+
+/* plan_batch is what comes from `address` on, up to `last`, below node. The tables need not be
+   there; those that are and hold something already are no part of it, which the caller sees to. */
+struct page_batch plan_batch(const struct page_plan *p, const struct page_node *node,
+                             uint64_t address, uint64_t last);
 
 /* plan_leaves is how many leaves of node's level the plan has at `address`, up to `last`, the
    table's end and the next child table: 0 where what comes is smaller or not aligned. */
@@ -109,6 +127,37 @@ enum rig_status plan_write(struct page_plan *p, struct page_node *node, uint64_t
    points at tables that are empty then; those are in p->list and off their parents' count. */
 enum rig_status plan_clear(struct page_plan *p, struct page_node *node, uint64_t address,
                            uint64_t last);
+
+/* ---------- words on their way: of one table a level, from words_begin until they are sent */
+
+/* words_begin begins with node's table: none is on its way. */
+static inline void words_begin(struct page_plan *p, const struct page_node *node)
+{
+    struct rig_page_table *t = p->t;
+    struct page_words *w = &p->words[node->level];
+    uint64_t in_page = node->offset % RIG_TABLE_PAGE;
+    char *place = NULL;
+    if (t->ops->place && (p->mode == PAGES_MAP || p->mode == PAGES_CLEAR))
+        place = t->ops->place(t->gpu, node->offset - in_page);
+    w->placed = place != NULL;
+    w->out = place ? (uint64_t *)(void *)(place + in_page) : t->image[node->level];
+    w->low = w->high = 0;
+}
+
+/* words_mark makes [from, to) part of what is on its way, which the caller then makes. In a table
+   that is complete, what does not adjoin it is written before; in one that is not, what lies
+   between is zero. RIG_FAILED: a write failed. */
+enum rig_status words_mark(struct page_plan *p, struct page_node *node, unsigned from, unsigned to);
+
+/* words_send has words [low, high) reach the memory of node's table: zeros when clearing, else
+   those made; of a table that is not complete all do. The shadow does not hear of it. */
+enum rig_status words_send(struct page_plan *p, const struct page_node *node);
+
+/* words_finish sends what is on its way, with the outcome in the shadow. */
+enum rig_status words_finish(struct page_plan *p, struct page_node *node);
+
+/* words_forget leaves what is on its way unwritten, after a failure: uncertain. */
+void words_forget(struct page_plan *p, struct page_node *node);
 
 /* page_table_check_unmap is RIG_OK, with *out_last the last address, iff a range may be unmapped.
  */

@@ -264,6 +264,25 @@ static enum rig_status take_below(struct page_plan *p, struct page_node *node, u
     return RIG_OK;
 }
 
+/* Takes those of a batch below entry i and on, as far as nothing is in them; *out_count is how
+ * many.
+ */
+static enum rig_status take_batch(struct page_plan *p, struct page_node *node, unsigned i,
+                                  struct page_batch batch, unsigned *out_count)
+{
+    enum rig_status status = RIG_OK;
+    unsigned k = 0;
+    for (struct page_node *child; k < batch.count; k++) {
+        status = take_child(p, node, i + k, batch.half, &child);
+        if (status != RIG_OK || !plan_is_bare(child))
+            break;
+    }
+    if (k != 0)
+        cursor_skip(&p->cursor, k * shadow_page(p->t, node->level));
+    *out_count = k;
+    return status;
+}
+
 /* Takes the tables that the plan needs below node and that are not there. */
 static enum rig_status take_tables(struct page_plan *p, struct page_node *node, uint64_t address,
                                    uint64_t last)
@@ -272,7 +291,16 @@ static enum rig_status take_tables(struct page_plan *p, struct page_node *node, 
     uint64_t page = UINT64_C(1) << shift;
     enum rig_status status = RIG_OK;
     while (status == RIG_OK && address - 1 != last) {
-        unsigned n = plan_leaves(p, node, address, last);
+        struct page_batch batch = plan_batch(p, node, address, last);
+        unsigned n = 0;
+        if (batch.count != 0) {
+            unsigned i = shadow_index(p->t, node->level, address);
+            status = take_batch(p, node, i, batch, &n);
+            address += (uint64_t)n << shift;
+            if (n != 0 || status != RIG_OK)
+                continue;
+        }
+        n = plan_leaves(p, node, address, last);
         uint64_t part = n != 0 ? address + ((uint64_t)n << shift) - 1 : address | (page - 1);
         part = part < last ? part : last;
         if (n != 0)

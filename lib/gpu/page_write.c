@@ -1,123 +1,8 @@
-/* The words of tables: made, written, cleared. */
+/* What a plan writes into tables: leaves, what points at tables, zeros. */
 #include "gpu/page_plan.h"
 
 #include <endian.h>
 #include <string.h>
-
-static const uint64_t zeros[RIG_TABLE_PAGE / 8];
-
-/* ---------- words on their way */
-
-static void begin(struct page_plan *p, const struct page_node *node)
-{
-    struct rig_page_table *t = p->t;
-    struct page_words *w = &p->words[node->level];
-    uint64_t in_page = node->offset % RIG_TABLE_PAGE;
-    char *place = NULL;
-    if (t->ops->place && (p->mode == PAGES_MAP || p->mode == PAGES_CLEAR))
-        place = t->ops->place(t->gpu, node->offset - in_page);
-    w->placed = place != NULL;
-    w->out = place ? (uint64_t *)(void *)(place + in_page) : t->image[node->level];
-    w->low = w->high = 0;
-}
-
-/* Stores zeros where words are made. */
-static void zero(const struct page_plan *p, const struct page_node *node, unsigned from,
-                 unsigned to)
-{
-    memset(p->words[node->level].out + from, 0, (size_t)(to - from) * 8);
-}
-
-/* The outcome of writing words [low, high) of node's table, in the shadow. */
-static void settle(struct page_plan *p, struct page_node *node, bool done)
-{
-    const struct page_words *w = &p->words[node->level];
-    unsigned wide = p->t->f->level[node->level].entry_bytes / 8;
-    unsigned first = w->low / wide, n = (w->high + wide - 1) / wide - first;
-    bool clear = p->mode == PAGES_CLEAR;
-    if (!done)
-        shadow_doubt(p->t, node, first, n);
-    else if (clear)
-        shadow_clear(p->t, node, first, n);
-    /* A child's slot has the number of the word that points at it. */
-    unsigned link = clear ? LINK_NO : LINK_YES;
-    for (unsigned k = w->low; node->child && k < w->high; k++)
-        if (node->child[k])
-            node->child[k]->link = (uint8_t)(done ? link : LINK_UNSURE);
-}
-
-/* Words [low, high) of node's table go to its memory: zeros, or those that were made; of a table
-   that is not complete all do. */
-static enum rig_status send(struct page_plan *p, const struct page_node *node)
-{
-    struct rig_page_table *t = p->t;
-    const struct page_words *w = &p->words[node->level];
-    unsigned total = t->f->level[node->level].table_bytes / 8;
-    unsigned low = w->low, high = w->high;
-    const uint64_t *from = w->out;
-    if (p->mode == PAGES_CLEAR) {
-        from = zeros;
-        if (w->placed)
-            zero(p, node, low, high);
-    } else if (!node->complete) {
-        zero(p, node, 0, low);
-        zero(p, node, high, total);
-        low = 0;
-        high = total;
-    }
-    if (w->placed)
-        return RIG_OK;
-    return t->ops->write(t->gpu, node->offset + (uint64_t)low * 8, from + low,
-                         (uint64_t)(high - low) * 8, p->err);
-}
-
-/* Sends what is on its way. */
-static enum rig_status finish(struct page_plan *p, struct page_node *node)
-{
-    struct page_words *w = &p->words[node->level];
-    if (w->low == w->high)
-        return RIG_OK;
-    enum rig_status status = send(p, node);
-    settle(p, node, status == RIG_OK);
-    if (status == RIG_OK && p->mode == PAGES_MAP)
-        node->complete = true;
-    w->low = w->high = 0;
-    return status;
-}
-
-/* Makes [from, to) part of what is on its way. In a table that is complete, what does not adjoin it
-   is written before; in one that is not, what lies between is zero. */
-static enum rig_status mark(struct page_plan *p, struct page_node *node, unsigned from, unsigned to)
-{
-    struct page_words *w = &p->words[node->level];
-    if (w->low != w->high && w->high != from && (p->mode == PAGES_CLEAR || node->complete)) {
-        enum rig_status status = finish(p, node);
-        if (status != RIG_OK)
-            return status;
-    }
-    if (w->low == w->high) {
-        w->low = from;
-        w->high = to;
-        return RIG_OK;
-    }
-    if (from > w->high)
-        zero(p, node, w->high, from);
-    if (to < w->low)
-        zero(p, node, to, w->low);
-    w->low = from < w->low ? from : w->low;
-    w->high = to > w->high ? to : w->high;
-    return RIG_OK;
-}
-
-/* What is on its way will not be written: nothing is, after a failure. */
-static void forget(struct page_plan *p, struct page_node *node)
-{
-    struct page_words *w = &p->words[node->level];
-    unsigned wide = p->t->f->level[node->level].entry_bytes / 8;
-    if (p->mode == PAGES_MAP && w->low != w->high)
-        shadow_doubt(p->t, node, w->low / wide, (w->high + wide - 1) / wide - w->low / wide);
-    w->low = w->high = 0;
-}
 
 /* ---------- leaves */
 
@@ -152,6 +37,13 @@ static uint64_t fragment_at(const struct rig_format *f, unsigned level, uint64_t
     return order == limit ? bytes & ~(unit - 1) : unit;
 }
 
+static uint64_t leaf_word(const struct page_plan *p, unsigned level, uint64_t entry,
+                          unsigned fragment)
+{
+    unsigned units = p->t->f->fragment_only ? fragment != 0 : fragment;
+    return p->word[level] + (entry >> p->t->f->address_down) + units * p->fragment[level];
+}
+
 static void fill(struct page_plan *p, const struct page_node *node, uint64_t address,
                  uint64_t entry, unsigned n, uint64_t *out)
 {
@@ -162,8 +54,7 @@ static void fill(struct page_plan *p, const struct page_node *node, uint64_t add
     while (bytes != 0) {
         unsigned fragment;
         uint64_t part = fragment_at(f, level, address, entry, bytes, &fragment);
-        uint64_t unit = f->fragment_only ? fragment != 0 : fragment;
-        uint64_t word = p->word[level] + (entry >> f->address_down) + unit * p->fragment[level];
+        uint64_t word = leaf_word(p, level, entry, fragment);
         rig_fill(f, level, word, part >> shift, out);
         out += (part >> shift) * wide;
         address += part;
@@ -185,7 +76,7 @@ static enum rig_status put_leaves(struct page_plan *p, struct page_node *node, u
     unsigned wide = p->t->f->level[node->level].entry_bytes / 8;
     uint64_t physical = p->cursor.address;
     if (p->mode == PAGES_MAP) {
-        enum rig_status status = mark(p, node, i * wide, (i + n) * wide);
+        enum rig_status status = words_mark(p, node, i * wide, (i + n) * wide);
         if (status != RIG_OK)
             return status;
         fill(p, node, address, physical + p->base, n, p->words[node->level].out + (size_t)i * wide);
@@ -240,6 +131,14 @@ static unsigned put_singles(struct page_plan *p, struct page_node *node, unsigne
     return i;
 }
 
+/* What is mapped in a table in which nothing is: one run. */
+static void record(struct page_node *node, uint64_t key, unsigned i, unsigned n)
+{
+    node->run[0] = (struct page_run){key, (uint16_t)i, (uint16_t)n};
+    node->runs = 1;
+    node->leaves = (uint16_t)n;
+}
+
 /* n entries from i on of a table in which nothing else is, of one run of memory, at the cursor:
    what most tables of a large mapping are, so without the steps that others need. */
 static enum rig_status put_table(struct page_plan *p, struct page_node *node, unsigned i,
@@ -251,19 +150,63 @@ static enum rig_status put_table(struct page_plan *p, struct page_node *node, un
     enum rig_status status = RIG_OK;
     if (p->mode == PAGES_MAP) {
         struct page_words *w = &p->words[node->level];
-        begin(p, node);
+        words_begin(p, node);
         fill(p, node, address, p->cursor.address + p->base, n, w->out + (size_t)i * wide);
         w->low = i * wide;
         w->high = (i + n) * wide;
-        status = send(p, node);
+        status = words_send(p, node);
         w->low = w->high = 0;
         node->complete = node->complete || status == RIG_OK;
     }
-    node->run[0] =
-        (struct page_run){status == RIG_OK ? key : key | KEY_UNCERTAIN, (uint16_t)i, (uint16_t)n};
-    node->runs = 1;
-    node->leaves = (uint16_t)n;
+    record(node, status == RIG_OK ? key : key | KEY_UNCERTAIN, i, n);
     cursor_skip(&p->cursor, (uint64_t)n << l->shift);
+    return status;
+}
+
+/* The whole table, whose first leaf is `word`. */
+static enum rig_status fill_table(struct page_plan *p, struct page_node *node, uint64_t word,
+                                  uint64_t key)
+{
+    struct rig_page_table *t = p->t;
+    const struct rig_level *l = &t->f->level[node->level];
+    unsigned entries = 1u << l->index_bits;
+    enum rig_status status = RIG_OK;
+    if (p->mode == PAGES_MAP) {
+        struct page_words *w = &p->words[node->level];
+        words_begin(p, node);
+        rig_fill(t->f, node->level, word, entries, w->out);
+        if (!w->placed)
+            status = t->ops->write(t->gpu, node->offset, w->out, l->table_bytes, p->err);
+        node->complete = node->complete || status == RIG_OK;
+    }
+    record(node, status == RIG_OK ? key : key | KEY_UNCERTAIN, 0, entries);
+    return status;
+}
+
+/* The tables of a batch below entry i and on, as far as they are there and nothing is in them;
+ *out_count is how many. All their leaves have one fragment: that of the first. */
+static enum rig_status put_batch(struct page_plan *p, struct page_node *node, unsigned i,
+                                 uint64_t address, struct page_batch batch, unsigned *out_count)
+{
+    const struct rig_format *f = p->t->f;
+    unsigned halves = p->t->halves[node->level], fragment, k = 0;
+    uint64_t span = shadow_page(p->t, node->level), entry = p->cursor.address + p->base;
+    uint64_t key = key_at(p, p->cursor.address);
+    enum rig_status status = RIG_OK;
+    *out_count = 0;
+    if (fragment_at(f, batch.level, address, entry, span, &fragment) != span)
+        return RIG_OK;
+    uint64_t word = leaf_word(p, batch.level, entry, fragment), step = span >> f->address_down;
+    for (; status == RIG_OK && k < batch.count; k++) {
+        struct page_node *child = node->child ? node->child[(i + k) * halves + batch.half] : NULL;
+        if (!child || !plan_is_bare(child))
+            break;
+        shadow_ahead(p->t, node, i + k);
+        status = fill_table(p, child, word + k * step, key + k * span);
+    }
+    if (k != 0)
+        cursor_skip(&p->cursor, k * span);
+    *out_count = k;
     return status;
 }
 
@@ -276,7 +219,7 @@ static enum rig_status put_pages(struct page_plan *p, struct page_node *node, un
     unsigned shift = p->t->f->level[node->level].shift, first = i, end = i + n;
     bool store = p->mode == PAGES_MAP;
     if (store) {
-        enum rig_status status = mark(p, node, i, end);
+        enum rig_status status = words_mark(p, node, i, end);
         if (status != RIG_OK)
             return status;
     }
@@ -337,7 +280,7 @@ static enum rig_status put_pointers(struct page_plan *p, struct page_node *node,
                             (unsigned long long)child->offset);
         if (child)
             word = t->pointer[child->level] + (at >> t->f->address_down);
-        enum rig_status status = mark(p, node, k, k + 1);
+        enum rig_status status = words_mark(p, node, k, k + 1);
         if (status != RIG_OK)
             return status;
         p->words[node->level].out[k] = htole64(word);
@@ -376,7 +319,7 @@ static enum rig_status write_halves(struct page_plan *p, struct page_node *node,
         return write_table(p, child[first], address, last);
     for (unsigned half = 0; half < 2; half++)
         if (child[half])
-            begin(p, child[half]);
+            words_begin(p, child[half]);
     for (uint64_t at = address; status == RIG_OK && at - 1 != last;) {
         unsigned half, n = plan_half(p, node->level, at, last, &half);
         unsigned level = p->t->below[node->level][half];
@@ -388,9 +331,9 @@ static enum rig_status write_halves(struct page_plan *p, struct page_node *node,
         if (!child[half])
             continue;
         if (status == RIG_OK)
-            status = finish(p, child[half]);
+            status = words_finish(p, child[half]);
         else
-            forget(p, child[half]);
+            words_forget(p, child[half]);
     }
     return status;
 }
@@ -426,15 +369,22 @@ enum rig_status plan_write(struct page_plan *p, struct page_node *node, uint64_t
     uint64_t page = UINT64_C(1) << shift;
     unsigned first = shadow_index(p->t, node->level, address);
     enum rig_status status = RIG_OK;
-    begin(p, node);
+    words_begin(p, node);
     if (p->t->halves[node->level] == 0) {
         unsigned n = (unsigned)((last - address + 1) >> shift);
         status = put_pages(p, node, first, n, address);
         address = last + 1;
     }
     while (status == RIG_OK && address - 1 != last) {
-        unsigned i = shadow_index(p->t, node->level, address);
-        unsigned n = plan_leaves(p, node, address, last);
+        unsigned i = shadow_index(p->t, node->level, address), n = 0;
+        struct page_batch batch = plan_batch(p, node, address, last);
+        if (batch.count != 0) {
+            status = put_batch(p, node, i, address, batch, &n);
+            address += (uint64_t)n << shift;
+            if (n != 0 || status != RIG_OK)
+                continue;
+        }
+        n = plan_leaves(p, node, address, last);
         uint64_t part = n != 0 ? address + ((uint64_t)n << shift) - 1 : address | (page - 1);
         part = part < last ? part : last;
         if (n != 0)
@@ -446,8 +396,8 @@ enum rig_status plan_write(struct page_plan *p, struct page_node *node, uint64_t
     if (status == RIG_OK && node->child)
         status = put_all_pointers(p, node, first, shadow_index(p->t, node->level, last) + 1);
     if (status == RIG_OK)
-        return finish(p, node);
-    forget(p, node);
+        return words_finish(p, node);
+    words_forget(p, node);
     return status;
 }
 
@@ -460,7 +410,7 @@ static enum rig_status clear_pointer(struct page_plan *p, struct page_node *node
     if (child->leaves != 0 || child->children != 0 || child->kept)
         return RIG_OK;
     if (child->link != LINK_NO) {
-        enum rig_status status = mark(p, node, child->slot, child->slot + 1u);
+        enum rig_status status = words_mark(p, node, child->slot, child->slot + 1u);
         if (status != RIG_OK)
             return status;
     }
@@ -476,10 +426,14 @@ static enum rig_status clear_table(struct page_plan *p, struct page_node *node)
 {
     struct page_words *w = &p->words[node->level];
     unsigned wide = p->t->f->level[node->level].entry_bytes / 8;
-    begin(p, node);
+    enum rig_status status = RIG_OK;
+    words_begin(p, node);
     w->low = node->run[0].first * wide;
     w->high = w->low + node->run[0].count * wide;
-    enum rig_status status = send(p, node);
+    if (w->placed)
+        memset(w->out + w->low, 0, (size_t)(w->high - w->low) * sizeof *w->out);
+    else
+        status = words_send(p, node);
     w->low = w->high = 0;
     if (status != RIG_OK) {
         node->run[0].key |= KEY_UNCERTAIN;
@@ -527,15 +481,16 @@ enum rig_status plan_clear(struct page_plan *p, struct page_node *node, uint64_t
     unsigned end = i + (unsigned)((last >> l->shift) - (address >> l->shift)) + 1;
     uint64_t page = UINT64_C(1) << l->shift;
     enum rig_status status = RIG_OK;
-    begin(p, node);
+    words_begin(p, node);
     if (!shadow_splits(p->t, node))
         return rig_fail_memory(p->err);
     while (status == RIG_OK && i < end) {
-        unsigned to;
-        uint64_t key = shadow_find(p->t, node, i, &to), part = address | (page - 1);
+        unsigned to = end;
+        uint64_t key = node->leaves != 0 ? shadow_find(p->t, node, i, &to) : 0;
+        uint64_t part = address | (page - 1);
         to = to < end ? to : end;
         if (key != 0) {
-            status = mark(p, node, i * wide, to * wide);
+            status = words_mark(p, node, i * wide, to * wide);
         } else if (node->child) {
             to = i + 1;
             status = clear_below(p, node, i, address, part < last ? part : last);
@@ -544,7 +499,7 @@ enum rig_status plan_clear(struct page_plan *p, struct page_node *node, uint64_t
         i = to;
     }
     if (status == RIG_OK)
-        return finish(p, node);
-    forget(p, node);
+        return words_finish(p, node);
+    words_forget(p, node);
     return status;
 }
