@@ -1,6 +1,7 @@
 /* Command lines in a text: words, quotes, comments. */
 #include "cli.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,18 @@ static void end_line(struct splitter *s)
     s->line = (struct line){0};
 }
 
+/* At a backslash: with the end of the line after it, also of one with a carriage return, it is
+   gone, and the newline is the place. */
+static bool join_lines(struct splitter *s)
+{
+    ptrdiff_t skip = s->end - s->at > 2 && s->at[1] == '\r' ? 2 : 1;
+    if (s->at[skip] != '\n')
+        return false;
+    s->at += skip;
+    newline(s);
+    return true;
+}
+
 /* After an opening quote, up to the closing one. In double quotes a backslash quotes " and \, and
    joins lines. */
 static void take_quoted(struct splitter *s, char quote)
@@ -103,9 +116,7 @@ static void take_quoted(struct splitter *s, char quote)
         } else if (*s->at == '\\' && quote == '"' && s->at + 1 < s->end) {
             if (s->at[1] == '"' || s->at[1] == '\\' || s->at[1] == '$' || s->at[1] == '`') {
                 s->at++;
-            } else if (s->at[1] == '\n') {
-                s->at++;
-                newline(s);
+            } else if (join_lines(s)) {
                 continue;
             }
         }
@@ -121,11 +132,8 @@ static void take_backslash(struct splitter *s)
         bad(s, s->number, column(s), "a backslash ends the text");
         return;
     }
-    s->at++;
-    if (*s->at == '\n')
-        newline(s);
-    else
-        put_char(s, *s->at);
+    if (!join_lines(s))
+        put_char(s, *++s->at);
 }
 
 static void take_one(struct splitter *s)
@@ -185,6 +193,10 @@ enum rig_status lines_read(const char *name, const char *text, size_t bytes,
                            struct lines *out_lines, struct rig_error *err)
 {
     struct lines lines = {0};
+    if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+        text += 3; /* a byte order mark that an editor put there */
+        bytes -= 3;
+    }
     struct splitter s = {.name = name,
                          .at = text,
                          .end = text + bytes,
