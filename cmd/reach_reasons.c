@@ -255,9 +255,13 @@ static void print_ports_remedy(struct view *view, const struct reasons *r,
     for (int i = 0; i < reason->ports; i++)
         out_format(o, "%s%s", i ? ";" : "",
                    rig_bdf_format(rig_topology_function(r->q->t, reason->port[i])->bdf, text));
-    out_format(o,
-               ", or setpci -s FUNCTION ECAP_ACS+6.w=0:2c for each: %ld more yes, %ld fewer no\n",
-               yes_then - yes, no - no_then);
+    out_text(o, ", or setpci -s FUNCTION ECAP_ACS+6.w=0:2c for each: ");
+    if (yes_then - yes == no - no_then)
+        out_format(o, "%ld more pair%s reached\n", no - no_then,
+                   no - no_then == 1 ? " is" : "s are");
+    else
+        out_format(o, "%ld pairs are no longer blocked: %ld reached, %ld open\n", no - no_then,
+                   yes_then - yes, no - no_then - (yes_then - yes));
     out_text(o, "    mind: isolation between IOMMU groups is lost, and groups stay until reboot\n");
 }
 

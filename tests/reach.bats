@@ -170,7 +170,7 @@ ask() {
 
 @test "below the matrix one parameter clears all ports of a switch, and says how many pairs that changes" {
     "$RIGMEM" -m "$server" reach >out
-    grep -F 'hint: boot with pci=disable_acs_redir=0000:82:09.0;0000:82:08.0;0000:82:0a.0;0000:82:0b.0,' out | grep -q ': 6 more yes, 6 fewer no$'
+    grep -F 'hint: boot with pci=disable_acs_redir=0000:82:09.0;0000:82:08.0;0000:82:0a.0;0000:82:0b.0,' out | grep -q ': 6 more pairs are reached$'
 }
 
 @test "where no setting helps a card is moved, and the answer there is told" {
@@ -187,6 +187,30 @@ ask() {
     grep -A1 '^memory that nobody reaches' out | grep -Fq 'gpu3: BAR 1 is 256 MiB of 16 GiB'
     ask -m "$server" --assume bar=gpu3:256MiB reach
     [ "$(json '[(t["bar_bytes"], t["memory"]) for t in d["result"]["targets"] if t["covers"] is False]' <out)" = "[(268435456, 17179869184)]" ]
+}
+
+@test "remedies are true: applied by options they lead to the answer told with them" {
+    remedies() { python3 "$BATS_TEST_DIRNAME/remedies.py" "$RIGMEM" "$@"; }
+    # 4 pairs by the port above gpu2, 6 by those of the third switch; 96 between switches and sockets
+    [ "$(remedies "$server")" = "acs 10, move 90, move+acs 6" ]
+    [ "$(remedies "$server" --iommu gpu0=translate | tr , '\n' | grep -c iommu)" -ge 2 ]
+    [ "$(remedies "$xeon" --kernel 5.15)" = "kernel 2" ]
+    [ "$(remedies "$machines/desktop-amd.txt")" = "bar 1" ]
+    [ "$(remedies "$machines/client-intel.txt" --iommu all=none)" = "acs 2" ]
+    # where all is well, or nothing helps, there is none
+    [ "$(remedies "$xeon")" = "" ]
+    [ "$(remedies "$machines/vmd.json")" = "" ]
+}
+
+@test "what passes the IOMMU by is told as the machine's kernel has it" {
+    "$RIGMEM" -m "$machines/arm64.json" --iommu all=translate reach nic0 gpu0 >out || [ "$?" -eq 1 ]
+    grep -q 'kernel parameter: iommu.passthrough=1$' out
+    "$RIGMEM" -m "$server" --iommu all=translate reach nic0 gpu0 >out || [ "$?" -eq 1 ]
+    grep -q 'kernel parameter: iommu=pt$' out
+    grep -q 'mind: .*ACS redirects stay as they are' out
+    # and a redirect is cleared by none of them
+    "$RIGMEM" -m "$server" --iommu all=identity reach gpu2 gpu3 >out || [ "$?" -eq 1 ]
+    grep -q '^  acs-redirect: ' out
 }
 
 @test "nothing is advised where nothing helps" {

@@ -88,7 +88,9 @@ static enum rig_status pass_iommu(struct attempt *a, struct rig_error *err)
     struct rig_remedy *s = add_step(a, RIG_REMEDY_IOMMU);
     snprintf(s->text, sizeof s->text,
              "boot with the IOMMU passing addresses through, or turn it off in firmware");
-    snprintf(s->parameter, sizeof s->parameter, "iommu=pt");
+    /* iommu=pt is x86's (Linux: Documentation/admin-guide/kernel-parameters.txt) */
+    bool other = a->t->machine.cpu_family.know == RIG_FACT_ABSENT;
+    snprintf(s->parameter, sizeof s->parameter, other ? "iommu.passthrough=1" : "iommu=pt");
     snprintf(s->warning, sizeof s->warning,
              "devices can then write all of memory; ACS redirects stay as they are");
     return end_step(a, err);
@@ -262,9 +264,10 @@ static bool has_below(const struct rig_topology *t, int port)
     return false;
 }
 
-/* Tries `card` under `port`, and what settings help there; on yes *a becomes that attempt. */
+/* Tries `card` under `port`, with `settings` also what setting helps there; on yes *a becomes that
+ * attempt. */
 static enum rig_status try_move(struct attempt *a, const struct rig_topology *t, int card, int port,
-                                bool *out_done, struct rig_error *err)
+                                bool settings, bool *out_done, struct rig_error *err)
 {
     struct rig_remedy steps[RIG_REMEDY_STEPS];
     struct attempt m = {.rules = a->rules, .from = a->from, .to = a->to, .steps = steps};
@@ -285,7 +288,7 @@ static enum rig_status try_move(struct attempt *a, const struct rig_topology *t,
              short_name(t, port, where),
              has_below(t, port) ? ", in exchange for what is there" : "");
     status = end_step(&m, err);
-    if (status == RIG_OK && m.reach.answer == RIG_ANSWER_NO)
+    if (status == RIG_OK && settings && m.reach.answer == RIG_ANSWER_NO)
         status = clear_acs(&m, err);
     *out_done = status == RIG_OK && m.reach.answer != RIG_ANSWER_NO;
     for (int k = 0; *out_done && k < m.count; k++)
@@ -313,27 +316,37 @@ static bool fits(const struct attempt *a, const struct rig_topology *t, int card
            strangers_below(t, port, card) <= 1;
 }
 
-/* A free slot is better than an occupied one, and one that needs no further setting better still;
- * ports are tried in bus order. */
-static enum rig_status move_card(struct attempt *a, const struct rig_topology *t, bool *out_done,
-                                 struct rig_error *err)
+/* The ports that are tried, in bus order, in one way: free slots or occupied ones, with a further
+ * setting or without. */
+static enum rig_status move_somewhere(struct attempt *a, const struct rig_topology *t,
+                                      bool occupied, bool settings, bool *out_done,
+                                      struct rig_error *err)
 {
     const int cards[] = {card_of(t, a->from), card_of(t, a->to)};
     int tries = 0;
-    *out_done = false;
-    for (int occupied = 0; occupied < 2; occupied++) {
-        for (size_t k = 0; k < RIG_ARRAY_LENGTH(cards); k++) {
-            for (int port = 0; port < t->count && tries < MAX_TRIES; port++) {
-                if (!fits(a, t, cards[k], port, occupied == 1))
-                    continue;
-                tries++;
-                enum rig_status status = try_move(a, t, cards[k], port, out_done, err);
-                if (status != RIG_OK || *out_done)
-                    return status;
-            }
+    for (size_t k = 0; k < RIG_ARRAY_LENGTH(cards); k++) {
+        for (int port = 0; port < t->count && tries < MAX_TRIES; port++) {
+            if (!fits(a, t, cards[k], port, occupied))
+                continue;
+            tries++;
+            enum rig_status status = try_move(a, t, cards[k], port, settings, out_done, err);
+            if (status != RIG_OK || *out_done)
+                return status;
         }
     }
     return RIG_OK;
+}
+
+/* A free slot is better than an occupied one, and one that needs no further setting better still.
+ */
+static enum rig_status move_card(struct attempt *a, const struct rig_topology *t, bool *out_done,
+                                 struct rig_error *err)
+{
+    enum rig_status status = RIG_OK;
+    *out_done = false;
+    for (int way = 0; status == RIG_OK && !*out_done && way < 4; way++)
+        status = move_somewhere(a, t, way >> 1, way & 1, out_done, err);
+    return status;
 }
 
 /* ---- the least list */
