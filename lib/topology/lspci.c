@@ -52,7 +52,6 @@ static void prefer_rows(struct reader *r)
     const uint8_t *row = r->hex.at;
     uint64_t vendor = (uint64_t)(row[0] | row[1] << 8), device = (uint64_t)(row[2] | row[3] << 8);
     if (r->hex.bytes == 0 || vendor == 0xffff || f->vendor.know != RIG_FACT_KNOWN ||
-        f->device.know != RIG_FACT_KNOWN ||
         (f->vendor.value == vendor && f->device.value == device))
         return;
     char text[RIG_BDF_MAX];
@@ -88,8 +87,7 @@ static enum rig_status start_block(struct reader *r, const struct lspci_line *li
     r->block.indent = line->indent;
     lspci_empty_node(&r->block.node, (struct rig_bdf){.domain = 0});
     struct lspci_place place;
-    status =
-        lspci_read_header(r->functions.t, r->functions.name, line, &place, &r->block.node, err);
+    status = lspci_read_header(r->functions.t, line, &place, &r->block.node, err);
     if (status == RIG_OK)
         status = lspci_place_block(&r->functions, &place, &r->block, err);
     if (status != RIG_OK)
@@ -104,16 +102,12 @@ static enum rig_status flush(struct reader *r, struct rig_error *err)
 {
     enum pending_kind kind = r->pending.kind;
     r->pending.kind = PENDING_NONE;
-    switch (kind) {
-    case PENDING_HEADER:
+    if (kind == PENDING_HEADER)
         return start_block(r, &r->pending.line, err);
-    case PENDING_DETAIL:
+    if (kind == PENDING_DETAIL)
         return lspci_detail(r->functions.t, r->functions.name, &r->pending.line, &r->block, err);
-    case PENDING_TREE:
+    if (kind == PENDING_TREE)
         return lspci_tree_line(r->tree, r->functions.t, r->functions.name, &r->pending.line, err);
-    case PENDING_NONE:
-        break;
-    }
     return RIG_OK;
 }
 
@@ -157,8 +151,10 @@ static enum rig_status hold(struct reader *r, enum pending_kind kind, const stru
 static bool continues(const struct reader *r, const struct lspci_line *line)
 {
     const struct pending *p = &r->pending;
-    if (p->kind == PENDING_NONE || line->indent > p->line.indent || p->width > WRAP_NO_MORE)
-        return false;
+    struct lspci_text t = lspci_text_of(line);
+    if (p->kind == PENDING_NONE || line->indent > p->line.indent || p->width > WRAP_NO_MORE ||
+        lspci_skip(&t, "pci ") || lspci_find(&t, " kernel: ") || lspci_find(&t, "] pci "))
+        return false; /* a line of the kernel's log is none either */
     size_t word = 0;
     while (word < line->length && line->text[word] != ' ' && line->text[word] != '\t')
         word++;
@@ -202,11 +198,8 @@ static bool belongs(struct reader *r, const struct lspci_line *line)
 {
     if (!r->accepts)
         return false;
-    if (line->indent > r->block.indent)
-        return lspci_is_detail(line) || !continues(r, line);
-    bool known = lspci_is_detail(line);
-    r->flat |= known;
-    return known || (r->flat && !continues(r, line));
+    r->flat |= line->indent <= r->block.indent && lspci_is_detail(line);
+    return line->indent > r->block.indent || r->flat;
 }
 
 static enum rig_status take_blank(struct reader *r, struct rig_error *err)
@@ -358,16 +351,11 @@ static enum rig_status finish(struct reader *r, struct rig_error *err)
     settle_iommu(r);
     if (r->clues.commas && !rig_text_has(r->functions.t->machine.command_line))
         topology_warn(r->functions.t, "the text: %s", r->clues.comma_text);
-    status = topology_finish(r->functions.t, r->functions.name, err);
-    if (status == RIG_OK && lspci_doubt_places(r->functions.t))
-        status = topology_finish(r->functions.t, r->functions.name, err);
-    return status;
+    return topology_finish(r->functions.t, r->functions.name, err);
 }
 
 static void free_reader(struct reader *r)
 {
-    if (!r)
-        return;
     lspci_records_free(&r->functions.records);
     lspci_tree_free(r->tree);
     free(r->log.bar);

@@ -77,6 +77,9 @@ void lspci_skip_space(struct lspci_text *t);
 /* lspci_find moves t to the first `word` in it and true, or leaves it and false. */
 bool lspci_find(struct lspci_text *t, const char *word);
 
+/* lspci_after moves t behind the first `word` in it and true, or leaves it and false. */
+bool lspci_after(struct lspci_text *t, const char *word);
+
 /* lspci_number reads from `least` to `most` digits of base 10 or 16 off the front; false leaves t
    as it was. `most` is at most 16. */
 bool lspci_number(struct lspci_text *t, unsigned base, unsigned least, unsigned most,
@@ -101,11 +104,10 @@ struct lspci_place {
 };
 
 /* lspci_read_header fills *out_place and, in node, class, ids, revision and name from a line that
-   lspci_is_header. A class without its interface is an assumed one. RIG_BAD_INPUT: a path too long.
-   RIG_FAILED: memory. */
-enum rig_status lspci_read_header(struct rig_topology *t, const char *name,
-                                  const struct lspci_line *line, struct lspci_place *out_place,
-                                  struct node *node, struct rig_error *err);
+   lspci_is_header. A class without its interface is an assumed one. RIG_FAILED: memory. */
+enum rig_status lspci_read_header(struct rig_topology *t, const struct lspci_line *line,
+                                  struct lspci_place *out_place, struct node *node,
+                                  struct rig_error *err);
 
 /* lspci_read_name takes a device's name as lspci prints it, with or without numbers, into node.
    RIG_FAILED: memory. */
@@ -368,11 +370,6 @@ enum rig_status lspci_add_hex(struct lspci_functions *r, struct rig_bdf bdf, str
                               struct rig_error *err);
 enum rig_status lspci_add_tree(struct lspci_functions *r, const struct lspci_tree *tree,
                                struct rig_error *err);
-
-/* lspci_doubt_places makes the place of a function unknown that was put on a root bus for want of a
-   bridge above it, where a bridge of the text does not tell which buses it leads to. It works on a
-   finished topology and is true iff that has to be finished again. */
-bool lspci_doubt_places(struct rig_topology *t);
 
 /* lspci_settle_paths, once all is read, puts on root buses what has no path in a text that has. */
 void lspci_settle_paths(struct lspci_functions *r);

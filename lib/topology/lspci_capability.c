@@ -84,14 +84,12 @@ static void read_link(struct lspci_text t, struct rig_fact *speed, struct rig_fa
 {
     struct lspci_text s = t;
     uint64_t whole, tenths = 0, lanes;
-    if (lspci_find(&s, "Speed ") && lspci_skip(&s, "Speed ") &&
-        lspci_number(&s, 10, 1, 3, &whole)) {
+    if (lspci_after(&s, "Speed ") && lspci_number(&s, 10, 1, 3, &whole)) {
         if (lspci_skip(&s, "."))
             lspci_number(&s, 10, 1, 1, &tenths);
         *speed = fact_known(whole * 10 + tenths);
     }
-    if (lspci_find(&t, "Width x") && lspci_skip(&t, "Width x") &&
-        lspci_number(&t, 10, 1, 2, &lanes))
+    if (lspci_after(&t, "Width x") && lspci_number(&t, 10, 1, 2, &lanes))
         *width = fact_known(lanes);
 }
 
@@ -188,7 +186,7 @@ enum rig_status detail_resizable(struct detail *d)
     struct rig_bar *bar = &d->f->bar[index];
     if (read_rebar_size(&t, &now) && bar->size.know != RIG_FACT_KNOWN)
         bar->size = fact_known(UINT64_C(1) << (20 + now));
-    if (lspci_find(&t, "supported:") && lspci_skip(&t, "supported:"))
+    if (lspci_after(&t, "supported:"))
         while (read_rebar_size(&t, &size))
             sizes |= UINT64_C(1) << size;
     if (sizes == 0)
@@ -212,8 +210,8 @@ enum rig_status detail_iov_count(struct detail *d)
 {
     uint64_t count;
     struct lspci_text t = d->rest;
-    if (d->block->capability != LSPCI_SRIOV || !lspci_find(&t, "Number of VFs: ") ||
-        !lspci_skip(&t, "Number of VFs: ") || !lspci_number(&t, 10, 1, 5, &count))
+    if (d->block->capability != LSPCI_SRIOV || !lspci_after(&t, "Number of VFs: ") ||
+        !lspci_number(&t, 10, 1, 5, &count))
         return RIG_OK;
     return detail_set(d, &d->f->vf_count, fact_known(d->block->vf_disabled ? 0 : count),
                       "numbers of virtual functions");

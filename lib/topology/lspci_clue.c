@@ -60,9 +60,8 @@ static void redirecting_line(struct lspci_clues *c, struct lspci_text t)
 {
     struct lspci_text list = t;
     struct rig_bdf bdf;
-    bool proposed = contains(t, "to disable ACS redirect") &&
-                    lspci_find(&list, "disable_acs_redir=") &&
-                    lspci_skip(&list, "disable_acs_redir=");
+    bool proposed =
+        contains(t, "to disable ACS redirect") && lspci_after(&list, "disable_acs_redir=");
     bool told = contains(t, "ACS redirect is enabled") || contains(t, "ACS redirect is set on") ||
                 contains(t, "ACS redirect enabled") || contains(t, "ReqRedir+") ||
                 contains(t, "CmpltRedir+");
@@ -186,8 +185,7 @@ void lspci_clue_line(struct lspci_clues *c, const struct lspci_line *line)
         c->commas = acs_list_mistake(t.at, t.left, c->comma_text);
     c->loose |=
         lspci_skip(&p, "Capabilities: [") || (contains(t, "ACSCtl:") && !next_function(&p, &bdf));
-    c->piece_of_tree |=
-        t.left && strchr("|+\\-`", *t.at) && contains(t, "-[") && contains(t, "]--");
+    c->piece_of_tree |= strchr("|+\\-`", *t.at) && contains(t, "-[") && contains(t, "]--");
     redirecting_line(c, t);
     log_line(c, t);
     bridge_line(c, t);

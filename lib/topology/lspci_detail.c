@@ -4,9 +4,7 @@
 
 static enum rig_status refuse(struct detail *d, const char *why)
 {
-    size_t column = d->line->column;
-    if (d->rest.at >= d->line->text)
-        column += (size_t)(d->rest.at - d->line->text);
+    size_t column = d->line->column + (size_t)(d->rest.at - d->line->text);
     return rig_fail_at(d->err, d->name, d->line->number, column, "%s", why);
 }
 
@@ -14,7 +12,7 @@ enum rig_status detail_set(struct detail *d, struct rig_fact *fact, struct rig_f
                            const char *what)
 {
     bool differs = fact->know != value.know || fact->value != value.value;
-    if ((fact->know == RIG_FACT_KNOWN || fact->know == RIG_FACT_ABSENT) && differs)
+    if (fact->know == RIG_FACT_KNOWN && differs)
         return rig_fail_at(d->err, d->name, d->line->number, d->line->column,
                            "the function of line %zu has two %s that differ", d->block->line, what);
     *fact = value;
@@ -116,10 +114,10 @@ static enum rig_status on_flags(struct detail *d)
     }
     struct lspci_text t = d->rest;
     enum rig_status status = RIG_OK;
-    if (lspci_find(&t, "NUMA node ") && lspci_skip(&t, "NUMA node "))
+    if (lspci_after(&t, "NUMA node "))
         status = read_node(d, t);
     t = d->rest;
-    if (status == RIG_OK && lspci_find(&t, "IOMMU group ") && lspci_skip(&t, "IOMMU group "))
+    if (status == RIG_OK && lspci_after(&t, "IOMMU group "))
         status = read_group(d, t);
     return status;
 }
@@ -136,11 +134,10 @@ static struct rig_fact read_size(struct lspci_text t)
 {
     static const char units[] = "KMGT";
     uint64_t value;
-    if (!lspci_find(&t, "[size=") || !lspci_skip(&t, "[size=") ||
-        !lspci_number(&t, 10, 1, 10, &value) || t.left == 0)
+    if (!lspci_after(&t, "[size=") || !lspci_number(&t, 10, 1, 10, &value) || t.left == 0)
         return fact_unknown("the text does not show its size");
-    const char *unit = *t.at == ']' ? NULL : strchr(units, *t.at);
-    if (unit && *unit)
+    const char *unit = memchr(units, *t.at, sizeof units - 1);
+    if (unit)
         value <<= 10 * (unit - units + 1);
     if (!rig_power_of_two(value))
         return fact_unknown("the text shows a size that is no power of two");
@@ -259,7 +256,7 @@ static enum rig_status on_bus(struct detail *d)
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(numbers); i++) {
         struct lspci_text t = d->rest;
         uint64_t bus;
-        if (!lspci_find(&t, numbers[i].word) || !lspci_skip(&t, numbers[i].word))
+        if (!lspci_after(&t, numbers[i].word))
             continue;
         if (!lspci_number(&t, 16, 2, 2, &bus)) {
             d->rest = t;

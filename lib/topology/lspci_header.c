@@ -303,13 +303,12 @@ enum rig_status lspci_read_name(struct rig_topology *t, struct lspci_text name, 
     return node->f.name ? RIG_OK : rig_fail_memory(err);
 }
 
-enum rig_status lspci_read_header(struct rig_topology *t, const char *name,
-                                  const struct lspci_line *line, struct lspci_place *out_place,
-                                  struct node *node, struct rig_error *err)
+enum rig_status lspci_read_header(struct rig_topology *t, const struct lspci_line *line,
+                                  struct lspci_place *out_place, struct node *node,
+                                  struct rig_error *err)
 {
     struct lspci_text rest = lspci_text_of(line), mark;
-    if (!take_place(&rest, out_place))
-        return rig_fail_at(err, name, line->number, line->column, "no place of a function");
+    take_place(&rest, out_place);
     lspci_skip_space(&rest);
     mark = rest;
     if (!lspci_find(&mark, ": ")) {

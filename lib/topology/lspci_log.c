@@ -11,7 +11,7 @@ static const char from_log[] = "the kernel's log in the text";
 /* Takes "pci 0000:03:00.0: " off, with whatever the log puts before it. */
 static bool take_function(struct lspci_text *t, struct rig_bdf *out)
 {
-    if (!lspci_find(t, "pci ") || !lspci_skip(t, "pci "))
+    if (!lspci_after(t, "pci "))
         return false;
     struct lspci_text rest = *t;
     if (!lspci_find(&rest, ": "))

@@ -102,7 +102,7 @@ static enum rig_status version_line(struct rig_topology *t, const char *name,
                                     const struct lspci_line *line, struct rig_error *err)
 {
     struct lspci_text p = lspci_text_of(line);
-    if (!lspci_find(&p, "Linux version ") || !lspci_skip(&p, "Linux version "))
+    if (!lspci_after(&p, "Linux version "))
         return RIG_OK;
     struct lspci_text kernel = word(&p);
     lspci_skip_space(&p);
@@ -120,9 +120,7 @@ static enum rig_status command_line(struct rig_topology *t, const char *name,
     if (kernels) {
         p = lspci_text_of(line);
     } else {
-        kernels =
-            (lspci_find(&p, "Kernel command line: ") && lspci_skip(&p, "Kernel command line: ")) ||
-            (lspci_find(&p, "Command line: ") && lspci_skip(&p, "Command line: "));
+        kernels = (lspci_after(&p, "Kernel command line: ")) || (lspci_after(&p, "Command line: "));
     }
     if (!kernels)
         return RIG_OK;

@@ -32,6 +32,14 @@ bool lspci_find(struct lspci_text *t, const char *word)
     return true;
 }
 
+bool lspci_after(struct lspci_text *t, const char *word)
+{
+    bool found = lspci_find(t, word);
+    if (found)
+        lspci_skip(t, word);
+    return found;
+}
+
 bool lspci_number(struct lspci_text *t, unsigned base, unsigned least, unsigned most, uint64_t *out)
 {
     uint64_t value = 0;

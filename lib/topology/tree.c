@@ -13,6 +13,7 @@ struct buses {
     bool root_sign[256];  /* a function that only a root bus can hold is on it */
     bool port_sign[256];  /* a function that no root bus holds is on it */
     bool has_bridge[256]; /* a bridge is on it */
+    bool blind;           /* a bridge does not tell which buses it leads to */
 };
 
 static int by_place(const void *a, const void *b)
@@ -113,6 +114,7 @@ static void note_signs(struct buses *b, const struct rig_function *f)
     if (rig_fact_has(f->class_code) && (f->class_code.value >> 8 == 0x0600 || processors_own(f)))
         b->root_sign[bus] = true;
     b->has_bridge[bus] |= is_bridge(f);
+    b->blind |= is_bridge(f) && f->secondary.know == RIG_FACT_UNKNOWN;
     if (f->pcie_type.know == RIG_FACT_UNKNOWN && is_bridge(f))
         b->port_sign[bus] |= switch_by_name(f);
     if (!rig_fact_has(f->pcie_type))
@@ -171,7 +173,7 @@ static void place_by_buses(struct node *n, const struct buses *b)
         place(n, -1, RIG_FACT_KNOWN, NULL);
     else if (b->port_sign[bus])
         place(n, -1, RIG_FACT_UNKNOWN, "what is above its bus is not in the source");
-    else if (b->has_bridge[bus] || n->f.bdf.domain >= FIRST_VMD_DOMAIN)
+    else if (!b->blind && (b->has_bridge[bus] || n->f.bdf.domain >= FIRST_VMD_DOMAIN))
         place(n, -1, RIG_FACT_ASSUMED, "no bridge in the source leads to its bus");
     else
         place(n, -1, RIG_FACT_UNKNOWN,
