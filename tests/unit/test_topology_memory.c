@@ -414,6 +414,51 @@ static void memory_that_runs_out_on_a_dump_is_a_status(void **state)
     every_action("tests/kernel-answers/switch-acs/machine.hex", "03:00.0", "05:00.0");
 }
 
+/* Everything that a text can hold: more root buses, drawn functions, blocks and lines of a log than
+   room is made for at first, lines that are decoded, and the machine's facts. Names have ids, so
+   that libpci, which ends the program where memory runs out, is not asked for any. */
+static void memory_that_runs_out_on_a_text_of_everything_is_a_status(void **state)
+{
+    (void)state;
+    struct ground g = {.text = malloc(65536)};
+    assert_non_null(g.text);
+    size_t n = 0, room = 65536;
+    for (int i = 0; i < 17; i++)
+        n += (size_t)snprintf(
+            g.text + n, room - n, "%s-[0000:%02x]-+-00.0%s\n%s\\-01.0\n",
+            i == 0    ? "-+"
+            : i == 16 ? " \\"
+                      : " +",
+            i * 8, i == 3 ? "  Intel Corporation 82Q35 Express DRAM Controller [8086:29b0]" : "",
+            i == 16 ? "             " : " |           ");
+    n += (size_t)snprintf(
+        g.text + n, room - n,
+        "\nvendor_id : GenuineIntel\ncpu family : 6\nmodel name : A\nLinux host 6.1.0 #1 SMP\n"
+        "Command line: iommu=3Dpt pci=3Dnoacs&nbsp;quiet pci=3Ddisable_acs_redir=3D00:01.0,00:02.0=\n"
+        " ro\nhost bridge 8086:4c43\n\n"
+        "00:00.0 Host bridge: Intel Corporation 82Q35 Express DRAM&nbsp;Controller [8086:29b0]\n"
+        "\tControl: I/O- Mem- BusMaster- SpecCycle- MemWINV- VGASnoop- ParErr-\n"
+        "Stepping- SERR-\n\tSubsystem: Intel Corporation Device 0001\n"
+        "\tKernel driver in use: none\n");
+    for (int i = 0; i < 65; i++)
+        n += (size_t)snprintf(g.text + n, room - n,
+                              "%02x:%02x.0 3D controller [0302]: Made Up [1234:%04x]\n"
+                              "\tControl: I/O-\n\n",
+                              i / 30 * 8, i % 30 + 2, i);
+    n += (size_t)snprintf(g.text + n, room - n,
+                          "0001:00:01.0/01:00.0/02:00.0 PCI bridge: A\xc2\xa0Name [1234:0001]\n"
+                          "00: 34 12 01 00 07 00 10 00 a1 00 04 06 00 00 01 00\n"
+                          "10: 00 00 00 00 00 00 00 00 02 03 03 00 00 00 00 00\n"
+                          "20: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"
+                          "30: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n\n");
+    for (int i = 0; i < 65; i++)
+        n += (size_t)snprintf(g.text + n, room - n,
+                              "pci 0000:%02x:%02x.0: reg 0x10: [mem 0x10000000-0x1fffffff]\n",
+                              i / 30 * 8, i % 30 + 2);
+    g.bytes = n;
+    every_action_on("a text of everything", &g, "00:03.0", "08:02.0");
+}
+
 int main(void)
 {
 #if CAN_FAIL
@@ -423,6 +468,7 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out_on_a_capture_is_a_status),
         cmocka_unit_test(memory_that_runs_out_on_a_text_is_a_status),
         cmocka_unit_test(memory_that_runs_out_on_a_dump_is_a_status),
+        cmocka_unit_test(memory_that_runs_out_on_a_text_of_everything_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_each_remedy_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_a_wide_table_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_a_move_and_a_setting_is_a_status),
