@@ -111,10 +111,11 @@ static enum rig_status flush(struct reader *r, struct rig_error *err)
     return RIG_OK;
 }
 
+/* A space goes before what is added to something. */
 static bool add_text(struct pending *p, const char *text, size_t bytes)
 {
     size_t used = p->line.length;
-    if (p->room_size - used < bytes + 1) {
+    if (p->room_size - used < bytes + 2) {
         size_t size = 2 * (used + bytes) + 256;
         char *room = realloc(p->room, size);
         if (!room)
@@ -122,9 +123,11 @@ static bool add_text(struct pending *p, const char *text, size_t bytes)
         p->room = room;
         p->room_size = size;
     }
+    if (used)
+        p->room[used++] = ' ';
     memcpy(p->room + used, text, bytes);
     p->line.text = p->room;
-    p->line.length += bytes;
+    p->line.length = used + bytes;
     return true;
 }
 
@@ -165,7 +168,7 @@ static enum rig_status append(struct reader *r, const struct lspci_line *line,
                               struct rig_error *err)
 {
     r->pending.width = line->width;
-    if (!add_text(&r->pending, " ", 1) || !add_text(&r->pending, line->text, line->length))
+    if (!add_text(&r->pending, line->text, line->length))
         return rig_fail_memory(err);
     return RIG_OK;
 }

@@ -242,7 +242,7 @@ enum rig_status lspci_record_find(struct lspci_records *r, struct rig_topology *
                                   struct rig_bdf bdf, int *out_index, bool *out_new,
                                   struct rig_error *err);
 
-/* lspci_record_known is the number of bdf's record, or -1. */
+/* lspci_record_known is the number of bdf's record, or -1. There are records. */
 int lspci_record_known(const struct lspci_records *r, struct rig_bdf bdf);
 
 void lspci_records_free(struct lspci_records *r);

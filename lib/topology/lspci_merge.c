@@ -231,11 +231,8 @@ static enum rig_status merge_driver(const struct merge *m)
         *into = from;
         return RIG_OK;
     }
-    if (into->know != from.know ||
-        (into->know == RIG_FACT_KNOWN && strcmp(into->value, from.value) != 0))
-        return refuse(m, "driver", into->know == RIG_FACT_KNOWN ? into->value : "none",
-                      from.know == RIG_FACT_KNOWN ? from.value : "none");
-    return RIG_OK;
+    return strcmp(into->value, from.value) == 0 ? RIG_OK
+                                                : refuse(m, "driver", into->value, from.value);
 }
 
 enum rig_status lspci_merge(struct node *into, struct lspci_origin old, const struct node *from,

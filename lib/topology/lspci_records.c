@@ -70,8 +70,8 @@ enum rig_status lspci_record_find(struct lspci_records *r, struct rig_topology *
 int lspci_record_known(const struct lspci_records *r, struct rig_bdf bdf)
 {
     uint64_t key = key_of(bdf);
-    const struct lspci_slot *slot = r->slots ? slot_of(r, key) : NULL;
-    return slot && slot->key == key ? slot->index : -1;
+    const struct lspci_slot *slot = slot_of(r, key);
+    return slot->key == key ? slot->index : -1;
 }
 
 void lspci_records_free(struct lspci_records *r)

@@ -180,8 +180,6 @@ static void find_ids(struct ids_index *ids, struct rig_function *f)
     char text[256];
     uint16_t vendor, device;
     bool shared;
-    if (!f->name || !unknown(f->vendor))
-        return;
     const char *name = modern(f->name, text);
     if (ids_find_by_name(ids, name, &vendor, &device, &shared)) {
         f->vendor = fact_assumed(vendor, from_name);

@@ -86,7 +86,7 @@ static bool word_ends_at(const char *line, const char *p)
 static bool quoted_printable(const char *line, size_t n)
 {
     bool sure = soft_break(line, n);
-    for (const char *p = line; n && (p = memchr(p, '=', (size_t)(line + n - p))) != NULL; p++) {
+    for (const char *p = line; (p = memchr(p, '=', (size_t)(line + n - p))) != NULL; p++) {
         size_t left = (size_t)(line + n - p);
         if (left == 1 && soft_break(line, n))
             break;

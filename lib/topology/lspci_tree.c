@@ -200,7 +200,7 @@ static void settle_shift(struct lspci_tree *tree, size_t column)
         return;
     if (has_level(tree, column + 1))
         tree->shift = 1;
-    else if (column > 0 && has_level(tree, column - 1))
+    else if (has_level(tree, column - 1))
         tree->shift = -1;
 }
 
@@ -320,7 +320,7 @@ struct cursor {
 static size_t column_of(const struct cursor *c)
 {
     size_t column = c->line->indent + (size_t)(c->at.at - c->line->text);
-    return c->tree->shift < 0 ? column - (column > 0) : column + (size_t)c->tree->shift;
+    return c->tree->shift < 0 ? column - 1 : column + (size_t)c->tree->shift;
 }
 
 /* A bus in brackets that is not a bridge's own: a root bus, or one more below the same bridge. */

@@ -83,6 +83,11 @@ static void functions_that_redirect_by_the_text_are_named_in_one_parameter(void 
          NONE,
          "ACS redirects at 2 functions in it, cleared by "
          "pci=disable_acs_redir=0000:01:00.0;0000:01:08.0");
+    says("to disable ACS redirect: do what?\nACS redirect is set on 00:01.0\nACS redirect enabled: "
+         "00:02.0\n",
+         NONE,
+         "ACS redirects at 2 functions in it, cleared by "
+         "pci=disable_acs_redir=0000:00:01.0;0000:00:02.0");
     says("0000:0d:01.0 ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir- UpstreamFwd+\n"
          "0000:0d:02.0 ACSCtl: SrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+\n"
          "0000:0d:03.0 ACSCap: SrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+\n"
@@ -134,6 +139,7 @@ static void a_host_bridge_told_by_its_ids_is_looked_up(void **state)
     says("ACS redirect is enabled on 00:01.0\nhost bridge 8086:4c43\n", NONE,
          "ACS redirects at 1 functions in it, cleared by pci=disable_acs_redir=0000:00:01.0; host "
          "bridge 8086:4c43 is not on Linux's list, so what is redirected to it goes no further");
+    says("host bridge 8086 and 8086:x and 8086:12345\n", NONE, "");
     says("the host bridge 0000:00:00.0 of 18086:4c43 or 8086:4c43:1\n", NONE, "");
 }
 
@@ -173,6 +179,8 @@ static void a_piece_of_a_tree_lacks_its_root_bus(void **state)
 {
     (void)state;
     says("-01.0-[01-18]----00.0-[02-18]--+- ... -[0e]----00.0  Thing\n", PIECE, "");
+    says("+-[x is no tree\n|-[y]--- nor this\n", PIECE, "");
+    says("+-[x is no tree\n", NONE, "");
     says("           +-01.1-[01]----00.0  Thing\n           \\-01.2-[02]----00.0  Thing\n", PIECE,
          "");
 }
@@ -182,6 +190,21 @@ static void capabilities_without_their_functions_are_said_to_be_so(void **state)
     (void)state;
     says("\tCapabilities: [148 v1] Access Control Services\n", LOOSE, "");
     says("    ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+\n", LOOSE, "");
+}
+
+static void sentences_that_do_not_fit_a_hint_are_left_out(void **state)
+{
+    (void)state;
+    char text[2048];
+    size_t n = (size_t)sprintf(text, "ACS redirect is enabled on:");
+    for (int i = 0; i < 12; i++)
+        n += (size_t)sprintf(text + n, " 10000000:%02x:00.0", i);
+    sprintf(text + n, "\npci=disable_acs_redir=00:01.0,00:02.0\nhost bridge 8086:4c43\n"
+                      "GPU0\tX\tPHB\n");
+    struct rig_error err = refused(text);
+    assert_non_null(strstr(err.hint, "a comma ends disable_acs_redir=: Linux takes 1"));
+    assert_non_null(strstr(err.hint, ";10000000:0b:00.0"));
+    assert_null(strstr(err.hint, "PHB"));
 }
 
 /* ---- lists */
@@ -217,6 +240,7 @@ static void other_lists_are_no_mistake(void **state)
     list("pci=disable_acs_redir=0000:0c:10.0,realloc,big_root_window", "");
     list("pci=disable_acs_redir=", "");
     list("pci=disable_acs_redir=,0000:0a:00.0", "");
+    list("pci=disable_acs_redir=0000:0a,0000:0b", "");
     list("pci=disable_acs_redir=0000:0c:10.0,resource_alignment=20@00:1f.0", "");
 }
 
@@ -273,6 +297,7 @@ static void an_option_that_linux_never_had_is_warned_of(void **state)
     warns(TREE "Command line: ro pci=noacs quiet\n", warning);
     warns(TREE "Command line: ro pci=realloc,noacs\n", warning);
     warns(TREE "Command line: \"pci=noacs\"\n", warning);
+    warns(TREE "Command line: pci=nomsi pci=noacs\n", warning);
     warns(TREE "Command line: ro pci=noacsx pci=realloc,xnoacs noacs xpci=noacs\n", "");
 }
 
@@ -290,6 +315,7 @@ int main(void)
         cmocka_unit_test(a_matrix_of_what_the_driver_allows_is_no_fact_of_pcie),
         cmocka_unit_test(a_piece_of_a_tree_lacks_its_root_bus),
         cmocka_unit_test(capabilities_without_their_functions_are_said_to_be_so),
+        cmocka_unit_test(sentences_that_do_not_fit_a_hint_are_left_out),
         cmocka_unit_test(commas_between_functions_end_the_option),
         cmocka_unit_test(other_lists_are_no_mistake),
         cmocka_unit_test(a_long_list_is_counted_and_not_printed),

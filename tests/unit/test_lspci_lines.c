@@ -618,6 +618,383 @@ static void a_cut_line_goes_on_only_where_its_next_word_would_not_have_fitted(vo
     rig_topology_free(t);
 }
 
+/* ---- trees */
+
+static void lines_like_a_trees_are_none_unless_they_draw(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "-[0000x00]-+-02.0", "-[zz]---02.0",         "-[08-zz]---02.0",     "-[08}---02.0",
+        "           +-zz.0", "           +-02x0",    "           +-02.z",   "           +-20.0",
+        "           +-02.9", "           +-02.0x Y", "           + 02.0 Y", "- 02.0 is out"};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(lines); i++) {
+        char text[512];
+        snprintf(text, sizeof text, "-[0000:00]-+-00.0\n           +-01.0\n%s\n", lines[i]);
+        struct rig_topology *t = accept(text);
+        if (rig_topology_count(t) != 2)
+            fail_msg("%s", lines[i]);
+        rig_topology_free(t);
+    }
+    struct rig_topology *t =
+        accept("-[0000:00]-+-00.0\tA [8086:1237]\n           \\-01.0-[01]--\n");
+    is("a name behind a tab", at(t, "00:00.0")->device, 0x1237);
+    is("an empty bus", at(t, "00:01.0")->secondary, 1);
+    rig_topology_free(t);
+    /* a function that a line leads on from to nothing may be a bridge */
+    t = accept("-[0000:00]-+-00.0-\n           \\-01.0-x\n");
+    is("00.0-", at(t, "00:00.0")->header_type, UNKNOWN);
+    is("01.0-x", at(t, "00:01.0")->header_type, UNKNOWN);
+    rig_topology_free(t);
+    struct rig_error err;
+    assert_int_equal(parse("-[0000:00]-\n", &t, &err), RIG_BAD_INPUT);
+}
+
+static void what_no_tree_can_draw_is_refused(void **state)
+{
+    (void)state;
+    refuse("-[0000:00]-+-00.0\n            +-[01]---00.0\n", "text:2:", "where functions are");
+    refuse("-+-[0000:00]---00.0\n +-01.0\n", "text:2", "no bus above it is");
+    refuse("-[0000:00]---00.0-01.0\n", "text:1", "no bus above it is");
+    refuse("-[0000:00]-+-00.0\n     +-01.0\n", "text:2", "no bus above it is");
+    /* deeper than 256 buses can be: once at a bus, once at a function */
+    for (int plain = 0; plain < 2; plain++) {
+        char text[4096] = "-[0000:00]-";
+        size_t n = strlen(text);
+        if (plain)
+            n += (size_t)sprintf(text + n, "--00.0-[ff]-");
+        for (int i = 1; i < 140; i++)
+            n += (size_t)sprintf(text + n, "--00.0-+-[%02x]-", i);
+        strcpy(text + n, "--00.0\n");
+        refuse(text, "text:1", "the tree is too deep");
+    }
+}
+
+static void a_tree_may_be_drawn_twice_alike(void **state)
+{
+    (void)state;
+#define ONE "-[0000:00]-+-00.0\n           \\-01.0-[01-02]----00.0\n"
+    struct rig_topology *t = accept(ONE "\n-[0000:00]-+-00.0  A [8086:1237]\n"
+                                        "           \\-01.0-[01-02]----00.0\n\n" ONE);
+    assert_int_equal(rig_topology_count(t), 3);
+    is("ids of the second", at(t, "00:00.0")->device, 0x1237);
+    assert_string_equal(at(t, "00:00.0")->name, "A");
+    rig_topology_free(t);
+    static const char *const others[] = {
+        "-[0000:00]-+-00.0\n           \\-01.0-[01-03]----00.0\n",     /* another last bus */
+        "-[0000:00]-+-00.0\n           \\-01.0-[02]----00.0\n",        /* another first bus */
+        "-[0000:00]-+-00.0\n           \\-01.0\n",                     /* no bridge */
+        "-[0000:00]-+-00.0-[01]----00.0\n           \\-01.0-[02]--\n", /* another bridge above */
+        "-[0000:00]-+-00.0\n           \\-02.0\n",                     /* another function */
+        "-+-[0000:01]---00.0\n \\-[0000:00]---00.0\n",                 /* on a root bus */
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(others); i++) {
+        char text[512];
+        snprintf(text, sizeof text, "%s\n%s", ONE, others[i]);
+        struct rig_error err;
+        if (parse(text, &t, &err) == RIG_OK)
+            fail_msg("%s", others[i]);
+    }
+    refuse("-[0000:00]---00.0  A\n\n-[0000:00]---00.0  B\n", "text:3", "appears twice");
+}
+
+static void a_block_that_contradicts_an_earlier_one_is_refused_before_a_tree(void **state)
+{
+    (void)state;
+    refuse(HEAD
+           "\n01:00.0 3D controller [0302]: NVIDIA Corporation Two [10de:2685]\n\tControl: I/O+\n"
+           "-[0000:00]---00.0\n",
+           "text:7", "its device id differs");
+}
+
+/* ---- lines as they come */
+
+static void escapes_are_undone_only_in_lines_that_are_quoted_printable(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"\tSubsystem: A Device [1043=3A8882]=20\n", F(subsystem_device), 0x8882},
+        {"\tSubsystem: A Device=\n [1043:8882]\n", F(subsystem_device), 0x8882},
+        {"=09Subsystem: A Device [1043:8882]\n", F(subsystem_device), 0x8882},
+        {"=20=20Subsystem: A Device [1043:8882]\n", F(subsystem_device), 0x8882},
+        {"\tSubsystem: =C2=A0A Device [1043:8882]\n", F(subsystem_device), 0x8882},
+        {"\tIOMMU group: 7=20\n", F(iommu_group), 7},
+        {"\tNUMA node: 1=\n", F(numa_node), 1},
+        /* what lspci prints itself */
+        {"\tBus: primary=00, secondary=02, subordinate=20\n", F(subordinate), 0x20},
+        {"\tBus: primary=00, secondary=02, subordinate=3d\n", F(subordinate), 0x3d},
+        {"\tBus: primary=00, secondary=02, subordinate=d3\n", F(subordinate), 0xd3},
+        {"=\n\tIOMMU group: 7\n", F(iommu_group), UNKNOWN},
+        {"==\n\tIOMMU group: 7\n", F(iommu_group), UNKNOWN},
+        {"a==\n\tIOMMU group: 7\n", F(iommu_group), UNKNOWN},
+        {"=41 a=20\n\tIOMMU group: 7\n", F(iommu_group), UNKNOWN},
+        {"x=21\n\tIOMMU group: 7\n", F(iommu_group), UNKNOWN},
+        {"xy=20\n\tIOMMU group: 7\n", F(iommu_group), UNKNOWN},
+        {"9xy=20\n\tIOMMU group: 7\n", F(iommu_group), UNKNOWN},
+    };
+    CHECK(rows);
+}
+
+static void references_and_odd_blanks_are_undone(void **state)
+{
+    (void)state;
+    struct rig_topology *t = accept(
+        "x\n" HEAD "\r\t IOMMU group: 7 \r \n\tSubsystem: A&amp;B &copy; &l; Device [1043:8882] &\n"
+        "\tKernel driver in use: a&#45;b&l\n");
+    is("between carriage returns", at(t, "01:00.0")->iommu_group, 7);
+    assert_string_equal(at(t, "01:00.0")->driver.value, "a&#45;b&l");
+    rig_topology_free(t);
+    /* a long line after short ones */
+    char *text = malloc(8192);
+    int n = sprintf(text, HEAD "\tNUMA node:&nbsp;1\n\tKernel driver in use: ");
+    memset(text + n, 'd', 4000);
+    strcpy(text + n + 4000, "&amp;\n");
+    t = accept(text);
+    assert_int_equal(strlen(at(t, "01:00.0")->driver.value), 4001);
+    is("NUMA node", at(t, "01:00.0")->numa_node, 1);
+    rig_topology_free(t);
+    free(text);
+}
+
+/* ---- rows */
+
+#define ROW0 "00: de 10 84 26 07 00 10 00 a1 00 02 03 00 00 00 00\n"
+#define ROW0_OTHER "00: de 10 84 26 07 00 00 00 a1 00 02 03 00 00 00 00\n"
+#define ROWS                                                                                       \
+    "10: 00 00 00 b8 00 00 00 00 00 00 00 00 00 00 00 00\n"                                        \
+    "20: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"                                        \
+    "30: 00 00 00 00 40 00 00 00 00 00 00 00 00 00 00 00"
+
+static void what_looks_like_a_row_and_is_none_is_passed_over(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"00: 0", "00: zz", "00: 0z", "00: 000",
+                                        "00: ",  "00: 0",  "0: 00"};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(lines); i++) {
+        char text[512];
+        snprintf(text, sizeof text, "%s\n%s", HEAD, lines[i]);
+        struct rig_topology *t = accept(text);
+        is(lines[i], at(t, "01:00.0")->config_bytes, UNKNOWN);
+        rig_topology_free(t);
+    }
+    struct rig_topology *t = accept("01:00.0 3D controller: Two\n" ROW0 ROWS "\r");
+    is("a carriage return at the end", at(t, "01:00.0")->config_bytes, 64);
+    rig_topology_free(t);
+    t = accept(
+        "01:00.0 3D controller: Two\n00: de\t10 84 26 07 00 10 00 a1 00 02 03 00 00 00 00\n" ROWS
+        "\n");
+    is("a tab between", at(t, "01:00.0")->device, 0x2684);
+    rig_topology_free(t);
+    refuse("01:00.0 3D controller: Two\n00: de 10\n", "text:2", "ends before its 16 bytes");
+}
+
+/* ---- two readings of one function */
+
+#define AGAIN                                                                                      \
+    "\n01:00.0 3D controller [0302]: NVIDIA Corporation Two [10de:2684]\n\tControl: VGASnoop-\n"
+
+static void two_readings_of_one_function_must_agree(void **state)
+{
+    (void)state;
+#define BARS "\tRegion 0: Memory at b8000000 (32-bit) [size=4K]\n"
+    static const struct {
+        const char *first, *second, *differs; /* NULL: nothing */
+    } rows[] = {
+        {BARS, "\tRegion 0: Memory at b8000000 (64-bit) [size=4K]\n", "BAR 0 kind"},
+        {BARS, "\tRegion 0: Memory at b8001000 (32-bit) [size=4K]\n", "BAR 0 address"},
+        {BARS, "\tRegion 0: Memory at b8000000 (32-bit) [size=8K]\n", "BAR 0 size"},
+        {BARS, "\tRegion 0: Memory at b8000000 (32-bit)\n", NULL},
+        {"\tRegion 0: Memory at b8000000 (32-bit)\n", BARS, NULL},
+        {BARS EXPRESS REBAR "\t\tBAR 0: current size: 1MB, supported: 1MB 2MB\n",
+         BARS EXPRESS REBAR "\t\tBAR 0: current size: 1MB, supported: 1MB 4MB\n", "BAR 0 sizes"},
+        {EXPRESS ACS "\t\tACSCap: ReqRedir+ CmpltRedir+ EgressCtrl-\n",
+         EXPRESS ACS "\t\tACSCap: ReqRedir+ CmpltRedir- EgressCtrl-\n", "ACS capability"},
+        {EXPRESS ACS "\t\tACSCap: ReqRedir+ CmpltRedir+ EgressCtrl-\n",
+         EXPRESS ACS "\t\tACSCap: ReqRedir+ CmpltRedir+ EgressCtrl-\n", NULL},
+        {"\tKernel driver in use: one\n", "\tKernel driver in use: two\n", "driver"},
+        {"\tKernel driver in use: one\n", "\tKernel driver in use: one\n", NULL},
+        {"\tKernel driver in use: one\n", "\tNUMA node: 1\n", NULL},
+        {"\tNUMA node: 1\n", "\tKernel driver in use: one\n", NULL},
+        {"\tControl: Mem+ BusMaster+\n", "\tControl: Mem- BusMaster+\n", "command register"},
+        {"\tControl: Mem+ BusMaster+\n", "\tControl: Mem+ DisINTx+\n", NULL},
+        /* lspci -v does not number BARs: they have the numbers of -vv, if kind by kind alike */
+        {BARS "\tRegion 2: Memory at c0000000 (32-bit) [size=8K]\n",
+         "\tMemory at b8000000 (32-bit) [size=4K]\n\tMemory at c0000000 (32-bit) [size=8K]\n",
+         NULL},
+        {"\tMemory at b8000000 (32-bit) [size=4K]\n\tMemory at c0000000 (32-bit) [size=8K]\n",
+         BARS "\tRegion 2: Memory at c0000000 (32-bit) [size=8K]\n", NULL},
+        {"\tMemory at b8000000 (32-bit) [size=4K]\n", "\tMemory at b8000000 (32-bit) [size=4K]\n",
+         NULL},
+        {"\tNUMA node: 1\n", "\tMemory at b8000000 (32-bit) [size=4K]\n", NULL},
+        {BARS, "\tMemory at b8000000 (64-bit) [size=4K]\n", "BAR 0 kind"},
+        {BARS, "\tMemory at b8000000 (32-bit) [size=4K]\n\tMemory at c0000000 (32-bit) [size=8K]\n",
+         NULL},
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(rows); i++) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s%s%s%s", AGAIN, rows[i].first, AGAIN, rows[i].second);
+        if (rows[i].differs) {
+            char why[64];
+            snprintf(why, sizeof why, "its %s differs", rows[i].differs);
+            refuse(text, "text:", why);
+        } else {
+            rig_topology_free(accept(text));
+        }
+    }
+}
+
+static void a_name_may_be_cut_and_a_place_may_come_without_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second;
+    } rows[] = {{"A Name", "A Name Of More"}, {"A Name Of More", "A Name"}};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(rows); i++) {
+        char text[512];
+        snprintf(text, sizeof text, "01:00.0 Thing: %s\n\tControl: I/O-\n\n01:00.0 Thing: %s\n",
+                 rows[i].first, rows[i].second);
+        struct rig_topology *t = accept(text);
+        assert_string_equal(at(t, "01:00.0")->name, "A Name Of More");
+        rig_topology_free(t);
+    }
+    struct rig_topology *t = accept("01:00.0 0302: 10de:2684\n\tControl: I/O-\n\n"
+                                    "01:00.0 3D controller: NVIDIA Corporation Two\n");
+    assert_string_equal(at(t, "01:00.0")->name, "NVIDIA Corporation Two");
+    rig_topology_free(t);
+}
+
+static void text_and_rows_must_agree_whichever_comes_first(void **state)
+{
+    (void)state;
+#define TEXT "01:00.0 3D controller [0302]: NVIDIA Corporation Two [10de:2684]\n"
+#define ASLEEP                                                                                     \
+    "10: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"                                        \
+    "20: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"                                        \
+    "30: 00 00 00 00 40 00 00 00 00 00 00 00 00 00 00 00\n"
+    static const char region[] =
+        "\tRegion 0: Memory at b8000000 (32-bit, non-prefetchable) [size=16M]\n";
+    char text[1024];
+    snprintf(text, sizeof text, "%s%s\n%s%s%s\n", TEXT, region, TEXT, ROW0, ROWS);
+    struct rig_topology *t = accept(text);
+    is("bus", at(t, "01:00.0")->bar[0].bus, 0xb8000000);
+    rig_topology_free(t);
+    snprintf(text, sizeof text, "%s%s%s\n%s%s", TEXT, ROW0, ASLEEP, TEXT, region);
+    t = accept(text);
+    is("asleep, then its text", at(t, "01:00.0")->bar[0].cpu, 0xb8000000);
+    rig_topology_free(t);
+    snprintf(text, sizeof text, "%s%s\n%s%s%s", TEXT, region, TEXT, ROW0, ASLEEP);
+    t = accept(text);
+    is("its text, then asleep", at(t, "01:00.0")->bar[0].cpu, 0xb8000000);
+    rig_topology_free(t);
+    /* A register that has no list of capabilities has no ACS, and one text says that it has. */
+    char rows[8192];
+    size_t n = (size_t)sprintf(rows, TEXT ROW0_OTHER ROWS "\n");
+    for (int i = 4; i < 16; i++)
+        n += (size_t)sprintf(rows + n, "%x0: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n", i);
+    sprintf(rows + n, "\n" TEXT EXPRESS ACS "\t\tACSCtl: ReqRedir+ CmpltRedir+ EgressCtrl-\n");
+    refuse(rows, "text:", "none there");
+    /* A dump twice: what is absent in both agrees. */
+    memmove(rows + n, rows, n);
+    rows[2 * n] = '\0';
+    rig_topology_free(accept(rows));
+}
+
+static void blocks_end_in_odd_ways(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"\tStatus: Cap+ 66MHz-\n\t<access denied to the rest>\n", F(bar[0].flags), ABSENT},
+        {"\tStatus: Cap+ 66MHz-\n\t<access denied to the rest>\n", F(acs_control), UNKNOWN},
+        {"\tStatus: Cap+ 66MHz-\n", F(bar[0].flags), UNKNOWN},
+        {"\t!!! Unknown header type 7f\n" EXPRESS, F(acs_control), UNKNOWN},
+        {"\tStatus: Cap- 66MHz-\n\tControl:Mem+\n", F(command), 3},
+    };
+    CHECK(rows);
+    struct rig_topology *t =
+        accept("03:00.0 CardBus bridge [0607]: A [1180:0476]\n\tControl: I/O-\n"
+               "04:00.0 PCI bridge [0604]: B [1180:0477]\n\tControl: I/O-\n"
+               "05:00.0 VGA compatible controller [0300]: C [1180:0478]\n\tControl: I/O-\n");
+    is("CardBus", at(t, "03:00.0")->header_type, 2);
+    is("PCI", at(t, "04:00.0")->header_type, 1);
+    is("none", at(t, "05:00.0")->header_type, 0);
+    rig_topology_free(t);
+    /* a dump of 128 bytes is a CardBus bridge's without privilege */
+    char text[2048];
+    size_t n = (size_t)sprintf(text, "03:00.0 CardBus bridge: A\n"
+                                     "00: 80 11 76 04 07 00 00 02 00 00 07 06 00 00 02 00\n");
+    for (int i = 1; i < 8; i++)
+        n += (size_t)sprintf(text + n, "%x0: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n", i);
+    t = accept(text);
+    assert_int_equal(rig_topology_warnings(t), 0);
+    rig_topology_free(t);
+    /* a path over what is no bridge, with bus numbers left out */
+    refuse("00:01.0 3D controller: A\n\tControl: I/O-\n00:01.0/00.0 3D controller: B\n", "text:3",
+           "this path leaves bus numbers out");
+    t = accept("00:1f.0\t3D controller: A\n\tControl: I/O-\n00:01.0/01:00.0\tThing: B\n"
+               "02:00.0 3D controller: [10de:2684]\n");
+    is("ids alone", at(t, "02:00.0")->device, 0x2684);
+    assert_int_equal(rig_topology_count(t), 4);
+    rig_topology_free(t);
+}
+
+static void names_that_pci_ids_cannot_have_are_not_found(void **state)
+{
+    (void)state;
+    char text[2048], name[300];
+    for (int unknown = 0; unknown < 2; unknown++) {
+        memset(name, 'n', sizeof name);
+        name[sizeof name - 1] = '\0';
+        if (unknown)
+            memcpy(name + 100, " Unknown device ", 16);
+        snprintf(text, sizeof text, "01:00.0 3D controller: %s\n\tControl: I/O-\n", name);
+        struct rig_topology *t = accept(text);
+        is("vendor", at(t, "01:00.0")->vendor, UNKNOWN);
+        rig_topology_free(t);
+    }
+}
+
+/* ---- the CPU by its functions */
+
+static void the_cpu_is_assumed_where_its_functions_agree(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *vendor; /* NULL: not assumed */
+        uint64_t family;
+    } rows[] = {
+        {"-[0000:00]-+-00.0  A [8086:1237]\n           \\-01.0\n", "GenuineIntel", 6},
+        {"-[0000:00]-+-01.0  A [8086:1237]\n           \\-02.0\n", NULL, UNKNOWN},
+        {"-[0000:00]-+-00.1  A [8086:1237]\n           \\-02.0\n", NULL, UNKNOWN},
+        {"-+-[0000:10]---00.0  A [8086:1237]\n \\-[0000:00]---02.0\n", NULL, UNKNOWN},
+        {"-[0000:00]-+-00.0  A [8086:1237]\n           \\-01.0  B [1022:1480]\n", NULL, UNKNOWN},
+        {"-[0000:00]-+-00.0  A [13b5:0100]\n           \\-01.0  B [1def:e100]\n", "not x86",
+         UNKNOWN},
+        {"-[0000:00]---00.0  A [1022:1480]\n\ncpu family : 25\n", "AuthenticAMD", 25},
+        {"-[0000:00]---00.0  A [1022:1480]\n", "AuthenticAMD", 23},
+        {"-[0000:00]---00.0  A [1d94:1450]\n", NULL, UNKNOWN},
+        {"05:00.0 Thing: A [1022:1480]\n\tControl: I/O-\n", NULL, UNKNOWN},
+        /* AMD's data fabric, all of it and some of it, here and in another domain */
+        {"-[0000:00]-+-18.0\n           +-18.1\n           +-18.2\n           +-18.3\n"
+         "           +-18.4\n           +-18.5\n           +-18.6\n           \\-18.7\n",
+         "AuthenticAMD", 23},
+        {"-[0000:00]-+-18.0\n           +-18.1\n           +-18.2  A [1234:5678]\n"
+         "           +-18.3  B [1022:0001]\n           +-18.4\n           +-18.5\n"
+         "           +-18.6\n           \\-18.7\n",
+         NULL, UNKNOWN},
+        {"-[0001:00]-+-18.0\n           \\-18.1\n", NULL, UNKNOWN},
+        {"-[0000:01]-+-18.0\n           \\-18.1\n", NULL, UNKNOWN},
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(rows); i++) {
+        struct rig_topology *t = accept(rows[i].text);
+        const struct rig_machine_facts *m = rig_topology_machine(t);
+        if (rows[i].vendor
+                ? !rig_text_has(m->cpu_vendor) || strcmp(m->cpu_vendor.value, rows[i].vendor) != 0
+                : m->cpu_vendor.know != RIG_FACT_UNKNOWN)
+            fail_msg("%s: %s", rows[i].text, m->cpu_vendor.value ? m->cpu_vendor.value : "-");
+        is(rows[i].text, m->cpu_family, rows[i].family);
+        rig_topology_free(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -637,6 +1014,19 @@ int main(void)
         cmocka_unit_test(lines_of_proc_and_uname_tell_the_machine),
         cmocka_unit_test(an_iommu_that_a_checker_calls_off_is_assumed_off_where_no_group_is_shown),
         cmocka_unit_test(a_cut_line_goes_on_only_where_its_next_word_would_not_have_fitted),
+        cmocka_unit_test(lines_like_a_trees_are_none_unless_they_draw),
+        cmocka_unit_test(what_no_tree_can_draw_is_refused),
+        cmocka_unit_test(a_tree_may_be_drawn_twice_alike),
+        cmocka_unit_test(a_block_that_contradicts_an_earlier_one_is_refused_before_a_tree),
+        cmocka_unit_test(escapes_are_undone_only_in_lines_that_are_quoted_printable),
+        cmocka_unit_test(references_and_odd_blanks_are_undone),
+        cmocka_unit_test(what_looks_like_a_row_and_is_none_is_passed_over),
+        cmocka_unit_test(two_readings_of_one_function_must_agree),
+        cmocka_unit_test(a_name_may_be_cut_and_a_place_may_come_without_one),
+        cmocka_unit_test(text_and_rows_must_agree_whichever_comes_first),
+        cmocka_unit_test(blocks_end_in_odd_ways),
+        cmocka_unit_test(names_that_pci_ids_cannot_have_are_not_found),
+        cmocka_unit_test(the_cpu_is_assumed_where_its_functions_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -420,9 +420,16 @@ static void memory_that_runs_out_on_a_dump_is_a_status(void **state)
 static void memory_that_runs_out_on_a_text_of_everything_is_a_status(void **state)
 {
     (void)state;
-    struct ground g = {.text = malloc(65536)};
+    size_t n = 0, room = (size_t)1 << 18;
+    struct ground g = {.text = malloc(room)};
     assert_non_null(g.text);
-    size_t n = 0, room = 65536;
+    char *longest = malloc(20000); /* longer than what texts are kept in */
+    assert_non_null(longest);
+    memset(longest, 'x', 19999);
+    longest[19999] = '\0';
+    n += (size_t)snprintf(g.text + n, room - n,
+                          "%.1000s&amp;\n%.3000s\xc2\xa0\n%.9000s=3D=\nx\nmodel name : %s\n",
+                          longest, longest, longest, longest);
     for (int i = 0; i < 17; i++)
         n += (size_t)snprintf(
             g.text + n, room - n, "%s-[0000:%02x]-+-00.0%s\n%s\\-01.0\n",
@@ -433,13 +440,15 @@ static void memory_that_runs_out_on_a_text_of_everything_is_a_status(void **stat
             i == 16 ? "             " : " |           ");
     n += (size_t)snprintf(
         g.text + n, room - n,
-        "\nvendor_id : GenuineIntel\ncpu family : 6\nmodel name : A\nLinux host 6.1.0 #1 SMP\n"
+        "\nvendor_id : GenuineIntel\ncpu family : 6\nLinux host 6.1.0 #1 SMP\n"
         "Command line: iommu=3Dpt pci=3Dnoacs&nbsp;quiet pci=3Ddisable_acs_redir=3D00:01.0,00:02.0=\n"
         " ro\nhost bridge 8086:4c43\n\n"
         "00:00.0 Host bridge: Intel Corporation 82Q35 Express DRAM&nbsp;Controller [8086:29b0]\n"
         "\tControl: I/O- Mem- BusMaster- SpecCycle- MemWINV- VGASnoop- ParErr-\n"
-        "Stepping- SERR-\n\tSubsystem: Intel Corporation Device 0001\n"
-        "\tKernel driver in use: none\n");
+        "Stepping- SERR-\n\tSubsystem: Intel Corporation %s\n"
+        "\tKernel driver in use: %s\n",
+        longest, longest);
+    free(longest);
     for (int i = 0; i < 65; i++)
         n += (size_t)snprintf(g.text + n, room - n,
                               "%02x:%02x.0 3D controller [0302]: Made Up [1234:%04x]\n"
