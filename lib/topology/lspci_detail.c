@@ -167,7 +167,11 @@ static enum rig_status read_address(struct detail *d, struct lspci_text *t, stru
     return RIG_OK;
 }
 
-static enum rig_status add_bar(struct detail *d, uint64_t index, bool io)
+/* Older lspci prints `[virtual] ` before the address of a BAR that only the kernel has, the newer
+   ` [virtual]` behind its kind. */
+static const char virtual_mark[] = "[virtual] ";
+
+static enum rig_status add_bar(struct detail *d, uint64_t index, bool io, bool is_virtual)
 {
     if (index >= RIG_BAR_COUNT)
         return refuse(d, "a function has at most six BARs");
@@ -181,7 +185,7 @@ static enum rig_status add_bar(struct detail *d, uint64_t index, bool io)
         flags |= RIG_BAR_64BIT;
     if (!io && has_tag(t, "prefetchable") && !has_tag(t, "non-prefetchable"))
         flags |= RIG_BAR_PREFETCHABLE;
-    if (has_tag(t, "[virtual]"))
+    if (is_virtual || has_tag(t, "[virtual]"))
         flags |= RIG_BAR_VIRTUAL;
     bar.flags = fact_known(flags);
     bar.size = read_size(t);
@@ -205,10 +209,11 @@ static enum rig_status on_region(struct detail *d)
         return RIG_OK; /* a virtual function's BARs, in the SR-IOV capability */
     if (!lspci_number(&d->rest, 10, 1, 2, &index) || !lspci_skip(&d->rest, ": "))
         return RIG_OK;
+    bool is_virtual = lspci_skip(&d->rest, virtual_mark);
     if (lspci_skip(&d->rest, "Memory at "))
-        return add_bar(d, index, false);
+        return add_bar(d, index, false, is_virtual);
     if (lspci_skip(&d->rest, "I/O ports at "))
-        return add_bar(d, index, true);
+        return add_bar(d, index, true, is_virtual);
     return RIG_OK;
 }
 
@@ -223,24 +228,31 @@ static enum rig_status too_many_bars(struct detail *d)
     return RIG_OK;
 }
 
-static enum rig_status on_unnumbered(struct detail *d, bool io)
+static enum rig_status on_unnumbered(struct detail *d, bool io, bool is_virtual)
 {
     if (d->block->capability != LSPCI_BEFORE_CAPABILITIES)
         return RIG_OK;
     d->block->unnumbered = true;
     if (d->block->next_bar >= RIG_BAR_COUNT)
         return too_many_bars(d);
-    return add_bar(d, (uint64_t)d->block->next_bar, io);
+    return add_bar(d, (uint64_t)d->block->next_bar, io, is_virtual);
 }
 
 static enum rig_status on_memory(struct detail *d)
 {
-    return on_unnumbered(d, false);
+    return on_unnumbered(d, false, false);
 }
 
 static enum rig_status on_ports(struct detail *d)
 {
-    return on_unnumbered(d, true);
+    return on_unnumbered(d, true, false);
+}
+
+static enum rig_status on_virtual(struct detail *d)
+{
+    if (lspci_skip(&d->rest, "Memory at "))
+        return on_unnumbered(d, false, true);
+    return lspci_skip(&d->rest, "I/O ports at ") ? on_unnumbered(d, true, true) : RIG_OK;
 }
 
 /* ---- bridges */
@@ -377,6 +389,7 @@ static const struct {
     {"Region ", on_region},
     {"Memory at ", on_memory},
     {"I/O ports at ", on_ports},
+    {virtual_mark, on_virtual},
     {"Bus: ", on_bus},
     {"I/O behind bridge:", on_io_window},
     {"Memory behind bridge:", on_memory_window},

@@ -387,7 +387,7 @@ static enum rig_status draw_function(struct cursor *c, size_t column, uint8_t de
             return refuse(c->name, c->line, &c->at, c->err, "the tree is too deep");
         level = &c->tree->level[c->tree->levels - 1];
     }
-    if (!level || level->buses || c->in_function)
+    if (!level || level->buses)
         return refuse(c->name, c->line, &c->at, c->err,
                       "a function is drawn where no bus above it is");
     c->in_bus = false;

@@ -656,6 +656,12 @@ static char *dressed_bars(const char *text)
     return REPLACED(text, pairs);
 }
 
+static char *old_virtual(const char *text)
+{
+    static const char *const pairs[][2] = {{": Memory at ", ": [virtual] Memory at "}};
+    return REPLACED(text, pairs);
+}
+
 /* ---- facts that are gone */
 
 static void sizeless_line(struct out *o, const char *line, size_t n)
@@ -798,6 +804,7 @@ const struct mangling *mangle_text_list(size_t *out_count)
         {"as an old lspci -n prints it", old_numeric, false},
         {"in old words", old_words, false},
         {"with BARs that are virtual", dressed_bars, false},
+        {"with BARs that are virtual, by an old lspci", old_virtual, false},
         {"without ids", no_ids, true},
         {"without sizes", sizeless, true},
         {"without privilege", denied, true},

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -245,6 +246,16 @@ static void bars_are_told_by_address_kind_and_size(void **state)
         {"\tRegion 0: Memory at <ignored> (64-bit, prefetchable)\n", F(bar[0].bus), UNKNOWN},
         {"\tRegion 0: Memory at 00000000 (64-bit, prefetchable)\n", F(bar[0].cpu), ABSENT},
         {"\tRegion 5: I/O ports at 3000 [size=128]\n", F(bar[5].flags), RIG_BAR_IO},
+        {"\tRegion 0: [virtual] Memory at b8000000 (64-bit, prefetchable) [size=16M]\n",
+         F(bar[0].flags), RIG_BAR_64BIT | RIG_BAR_PREFETCHABLE | RIG_BAR_VIRTUAL},
+        {"\tRegion 0: Memory at b8000000 (64-bit, prefetchable) [virtual] [size=16M]\n",
+         F(bar[0].flags), RIG_BAR_64BIT | RIG_BAR_PREFETCHABLE | RIG_BAR_VIRTUAL},
+        {"\tRegion 0: [virtual] I/O ports at 01f0 [size=8]\n", F(bar[0].flags),
+         RIG_BAR_IO | RIG_BAR_VIRTUAL},
+        {"\t[virtual] Memory at 000001f0 (32-bit, non-prefetchable) [size=8]\n", F(bar[0].flags),
+         RIG_BAR_VIRTUAL},
+        {"\t[virtual] I/O ports at 01f0 [size=8]\n", F(bar[0].flags), RIG_BAR_IO | RIG_BAR_VIRTUAL},
+        {"\t[virtual] Nothing at 01f0 [size=8]\n", F(bar[0].flags), ABSENT},
         {"\tRegion x: Memory at b8000000 (32-bit)\n", F(bar[0].flags), ABSENT},
         {"\tRegion 0 Memory at b8000000 (32-bit)\n", F(bar[0].flags), ABSENT},
         {"\tRegion 0: Nothing at b8000000 (32-bit)\n", F(bar[0].flags), ABSENT},
@@ -414,6 +425,8 @@ static void headers_tell_class_ids_and_name(void **state)
          0x1234},
         {"3D controller: Made Up Unknown device 1234 (rev 01)", "Made Up Unknown device 1234",
          0x030200, UNKNOWN, 0x1234},
+        {"3D controller: A Name  (rev a1)", "A Name", 0x030200, UNKNOWN, UNKNOWN},
+        {"3D controller:  (rev a1)", NULL, 0x030200, UNKNOWN, UNKNOWN},
         {"3D controller: Made Up Other  1234", "Made Up Other  1234", 0x030200, UNKNOWN, UNKNOWN},
     };
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(rows); i++) {
@@ -497,6 +510,12 @@ static void what_the_text_says_of_a_bar_counts_before_the_log(void **state)
         {"\tRegion 1: Memory at 28800000000 (64-bit, prefetchable)\n"
          "pci 0000:01:00.0: reg 0x14: [mem 0x10000000-0x1fffffff 64bit pref]\n",
          F(bar[1].cpu), 0x28800000000},
+        {"\tRegion 1: Memory at 28800000000 (64-bit, prefetchable)\n"
+         "Jan  1 00:00:00 host kernel: pci 0000:01:00.0: reg 0x14: [mem 0x10000000-0x1fffffff 64bit pref]\n",
+         F(bar[1].size), 256u << 20},
+        {"\tRegion 1: Memory at 28800000000 (64-bit, prefetchable)\n"
+         "[    0.5] pci 0000:01:00.0: reg 0x14: [mem 0x10000000-0x1fffffff 64bit pref]\n",
+         F(bar[1].size), 256u << 20},
         {"\tRegion 1: Memory at <unassigned> (64-bit, prefetchable) [size=1G]\n"
          "pci 0000:01:00.0: reg 0x14: [mem 0x10000000-0x1fffffff 64bit pref]\n",
          F(bar[1].cpu), ABSENT},
@@ -656,14 +675,15 @@ static void what_no_tree_can_draw_is_refused(void **state)
     refuse("-+-[0000:00]---00.0\n +-01.0\n", "text:2", "no bus above it is");
     refuse("-[0000:00]---00.0-01.0\n", "text:1", "no bus above it is");
     refuse("-[0000:00]-+-00.0\n     +-01.0\n", "text:2", "no bus above it is");
+    refuse("-[0000:00]-+-[01]-+-00.0\n             +-02.0\n", "text:2", "no bus above it is");
     /* deeper than 256 buses can be: once at a bus, once at a function */
     for (int plain = 0; plain < 2; plain++) {
         char text[4096] = "-[0000:00]-";
         size_t n = strlen(text);
         if (plain)
-            n += (size_t)sprintf(text + n, "--00.0-[ff]-");
+            n += (size_t)sprintf(text + n, "--00.0-[fe]-");
         for (int i = 1; i < 140; i++)
-            n += (size_t)sprintf(text + n, "--00.0-+-[%02x]-", i);
+            n += (size_t)sprintf(text + n, "--00.0-[ff]-+-[%02x]-", i);
         strcpy(text + n, "--00.0\n");
         refuse(text, "text:1", "the tree is too deep");
     }
@@ -695,6 +715,9 @@ static void a_tree_may_be_drawn_twice_alike(void **state)
             fail_msg("%s", others[i]);
     }
     refuse("-[0000:00]---00.0  A\n\n-[0000:00]---00.0  B\n", "text:3", "appears twice");
+    refuse("-[0000:00]-+-01.0-[01-02]----00.0\n           \\-02.0-[03]--\n\n"
+           "-[0000:00]-+-01.0-[01-02]--\n           \\-02.0-[03]-+-[01]---00.0\n",
+           "text:4", "appears twice");
 }
 
 static void a_block_that_contradicts_an_earlier_one_is_refused_before_a_tree(void **state)
@@ -755,6 +778,24 @@ static void references_and_odd_blanks_are_undone(void **state)
     free(text);
 }
 
+static void a_long_text_that_turns_binary_is_refused(void **state)
+{
+    (void)state;
+    char name[] = "/tmp/rigmem-text-XXXXXX";
+    int fd = mkstemp(name);
+    assert_true(fd >= 0);
+    FILE *file = fdopen(fd, "w");
+    for (int i = 0; i < 100000; i++)
+        fputs("prose\n", file);
+    fputc('\0', file);
+    fclose(file);
+    struct rig_topology *t = NULL;
+    struct rig_error err = {.status = RIG_OK};
+    assert_int_equal(rig_topology_load(name, &t, &err), RIG_BAD_INPUT);
+    assert_non_null(strstr(err.why, "a NUL byte at offset 600000"));
+    unlink(name);
+}
+
 /* ---- rows */
 
 #define ROW0 "00: de 10 84 26 07 00 10 00 a1 00 02 03 00 00 00 00\n"
@@ -776,6 +817,8 @@ static void what_looks_like_a_row_and_is_none_is_passed_over(void **state)
         is(lines[i], at(t, "01:00.0")->config_bytes, UNKNOWN);
         rig_topology_free(t);
     }
+    rig_topology_free(
+        accept("02:00.0 3D controller: Two\n\tControl: I/O-\n01:00.0\n00: zz zz zz\n"));
     struct rig_topology *t = accept("01:00.0 3D controller: Two\n" ROW0 ROWS "\r");
     is("a carriage return at the end", at(t, "01:00.0")->config_bytes, 64);
     rig_topology_free(t);
@@ -803,6 +846,7 @@ static void two_readings_of_one_function_must_agree(void **state)
         {BARS, "\tRegion 0: Memory at b8001000 (32-bit) [size=4K]\n", "BAR 0 address"},
         {BARS, "\tRegion 0: Memory at b8000000 (32-bit) [size=8K]\n", "BAR 0 size"},
         {BARS, "\tRegion 0: Memory at b8000000 (32-bit)\n", NULL},
+        {BARS, "\tRegion 0: Memory at b8000000 (32-bit) [virtual] [size=4K]\n", NULL},
         {"\tRegion 0: Memory at b8000000 (32-bit)\n", BARS, NULL},
         {BARS EXPRESS REBAR "\t\tBAR 0: current size: 1MB, supported: 1MB 2MB\n",
          BARS EXPRESS REBAR "\t\tBAR 0: current size: 1MB, supported: 1MB 4MB\n", "BAR 0 sizes"},
@@ -867,7 +911,7 @@ static void text_and_rows_must_agree_whichever_comes_first(void **state)
     (void)state;
 #define TEXT "01:00.0 3D controller [0302]: NVIDIA Corporation Two [10de:2684]\n"
 #define ASLEEP                                                                                     \
-    "10: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"                                        \
+    "10: 0c 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"                                        \
     "20: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"                                        \
     "30: 00 00 00 00 40 00 00 00 00 00 00 00 00 00 00 00\n"
     static const char region[] =
@@ -877,13 +921,15 @@ static void text_and_rows_must_agree_whichever_comes_first(void **state)
     struct rig_topology *t = accept(text);
     is("bus", at(t, "01:00.0")->bar[0].bus, 0xb8000000);
     rig_topology_free(t);
-    snprintf(text, sizeof text, "%s%s%s\n%s%s", TEXT, ROW0, ASLEEP, TEXT, region);
+    static const char wide[] =
+        "\tRegion 0: Memory at 2800000000 (64-bit, prefetchable) [size=16M]\n";
+    snprintf(text, sizeof text, "%s%s%s\n%s%s", TEXT, ROW0, ASLEEP, TEXT, wide);
     t = accept(text);
-    is("asleep, then its text", at(t, "01:00.0")->bar[0].cpu, 0xb8000000);
+    is("asleep, then its text", at(t, "01:00.0")->bar[0].cpu, 0x2800000000);
     rig_topology_free(t);
-    snprintf(text, sizeof text, "%s%s\n%s%s%s", TEXT, region, TEXT, ROW0, ASLEEP);
+    snprintf(text, sizeof text, "%s%s\n%s%s%s", TEXT, wide, TEXT, ROW0, ASLEEP);
     t = accept(text);
-    is("its text, then asleep", at(t, "01:00.0")->bar[0].cpu, 0xb8000000);
+    is("its text, then asleep", at(t, "01:00.0")->bar[0].cpu, 0x2800000000);
     rig_topology_free(t);
     /* A register that has no list of capabilities has no ACS, and one text says that it has. */
     char rows[8192];
@@ -927,6 +973,7 @@ static void blocks_end_in_odd_ways(void **state)
     assert_int_equal(rig_topology_warnings(t), 0);
     rig_topology_free(t);
     /* a path over what is no bridge, with bus numbers left out */
+    refuse("00:05.0/00.0 3D controller: B\n", "text:1", "this path leaves bus numbers out");
     refuse("00:01.0 3D controller: A\n\tControl: I/O-\n00:01.0/00.0 3D controller: B\n", "text:3",
            "this path leaves bus numbers out");
     t = accept("00:1f.0\t3D controller: A\n\tControl: I/O-\n00:01.0/01:00.0\tThing: B\n"
@@ -972,6 +1019,7 @@ static void the_cpu_is_assumed_where_its_functions_agree(void **state)
         {"-[0000:00]---00.0  A [1022:1480]\n", "AuthenticAMD", 23},
         {"-[0000:00]---00.0  A [1d94:1450]\n", NULL, UNKNOWN},
         {"05:00.0 Thing: A [1022:1480]\n\tControl: I/O-\n", NULL, UNKNOWN},
+        {"f0:0b.0 Host bridge [0600]: A [1022:1480]\n\tControl: I/O-\n", "AuthenticAMD", 23},
         /* AMD's data fabric, all of it and some of it, here and in another domain */
         {"-[0000:00]-+-18.0\n           +-18.1\n           +-18.2\n           +-18.3\n"
          "           +-18.4\n           +-18.5\n           +-18.6\n           \\-18.7\n",
@@ -1020,6 +1068,7 @@ int main(void)
         cmocka_unit_test(a_block_that_contradicts_an_earlier_one_is_refused_before_a_tree),
         cmocka_unit_test(escapes_are_undone_only_in_lines_that_are_quoted_printable),
         cmocka_unit_test(references_and_odd_blanks_are_undone),
+        cmocka_unit_test(a_long_text_that_turns_binary_is_refused),
         cmocka_unit_test(what_looks_like_a_row_and_is_none_is_passed_over),
         cmocka_unit_test(two_readings_of_one_function_must_agree),
         cmocka_unit_test(a_name_may_be_cut_and_a_place_may_come_without_one),

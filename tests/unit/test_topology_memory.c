@@ -445,9 +445,9 @@ static void memory_that_runs_out_on_a_text_of_everything_is_a_status(void **stat
         " ro\nhost bridge 8086:4c43\n\n"
         "00:00.0 Host bridge: Intel Corporation 82Q35 Express DRAM&nbsp;Controller [8086:29b0]\n"
         "\tControl: I/O- Mem- BusMaster- SpecCycle- MemWINV- VGASnoop- ParErr-\n"
-        "Stepping- SERR-\n\tSubsystem: Intel Corporation %s\n"
-        "\tKernel driver in use: %s\n",
-        longest, longest);
+        "Stepping- SERR- %.1000s\n\tSubsystem: Intel Corporation %s\n"
+        "\tKernel driver in use: y%s\n",
+        longest, longest, longest);
     free(longest);
     for (int i = 0; i < 65; i++)
         n += (size_t)snprintf(g.text + n, room - n,
@@ -468,6 +468,27 @@ static void memory_that_runs_out_on_a_text_of_everything_is_a_status(void **stat
     every_action_on("a text of everything", &g, "00:03.0", "08:02.0");
 }
 
+/* A place by a path comes where room for functions is full: with buses, and without. */
+static void memory_that_runs_out_at_a_path_is_a_status(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"0001:00:01.0/01:00.0 3D controller: A [1234:0001]\n",
+                                        "0000:00:01.0/00.0 3D controller: A [1234:0001]\n"};
+    for (size_t k = 0; k < RIG_ARRAY_LENGTH(paths); k++) {
+        struct ground g = {.text = malloc(16384)};
+        assert_non_null(g.text);
+        g.bytes = (size_t)snprintf(
+            g.text, 16384,
+            "00:01.0 PCI bridge: A [1234:0002]\n\tBus: primary=00, secondary=01, subordinate=01\n");
+        for (int i = 1; i < 64; i++)
+            g.bytes += (size_t)snprintf(g.text + g.bytes, 16384 - g.bytes,
+                                        "%02x:%02x.0 Serial controller: A [1234:0003]\n", i / 16 * 16,
+                                        i % 16 + 2);
+        g.bytes += (size_t)snprintf(g.text + g.bytes, 16384 - g.bytes, "%s", paths[k]);
+        every_action_on(paths[k], &g, "00:03.0", "00:04.0");
+    }
+}
+
 int main(void)
 {
 #if CAN_FAIL
@@ -478,6 +499,7 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out_on_a_text_is_a_status),
         cmocka_unit_test(memory_that_runs_out_on_a_dump_is_a_status),
         cmocka_unit_test(memory_that_runs_out_on_a_text_of_everything_is_a_status),
+        cmocka_unit_test(memory_that_runs_out_at_a_path_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_each_remedy_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_a_wide_table_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_a_move_and_a_setting_is_a_status),
