@@ -134,7 +134,7 @@ $(UNIT_HELP_OBJ): CPPFLAGS += -Itests/unit
 
 # Programs in which commands go wrong: the library's and the commands' code, with the calls that
 # tests/crash/shim.c names in its hands.
-CRASH_WRAPS := $(shell sed -n 's/^SHIMMED.[^,]*, \([a-z]*\), .*/-Wl,--wrap=\1/p' tests/crash/shim.c)
+CRASH_WRAPS := $(shell sed -n 's/^SHIMMED.[^,]*, \([a-z_]*\), .*/-Wl,--wrap=\1/p' tests/crash/shim.c)
 $(B)/crash/%: tests/crash/%.c $(CRASH_HELP_OBJ) $(UNIT_HELP_OBJ) $(LIB_OBJ) \
 		$(filter-out $(B)/cmd/main.o,$(CMD_OBJ)) $(B)/flags
 	@mkdir -p $(@D)

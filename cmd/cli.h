@@ -311,6 +311,9 @@ int cli_report(struct out *out, const struct request *request, struct reply *rep
 void cli_print_error(const struct request *request, const struct rig_error *err);
 json_t *error_json(struct reply *reply);
 
+/* cli_print_no_memory prints the document of a command for which memory ran out, without any. */
+void cli_print_no_memory(struct out *out, const struct request *request);
+
 /* cli_redirect makes -h and -V the commands they stand for. */
 void cli_redirect(struct request *request);
 

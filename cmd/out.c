@@ -12,7 +12,11 @@
 
 void out_start(struct out *o, int fd)
 {
-    *o = (struct out){.fd = fd};
+    o->buffer = NULL;
+    o->used = o->capacity = 0;
+    o->fd = fd;
+    o->error = 0;
+    o->written = 0;
 }
 
 static void write_all(struct out *o, const char *data, size_t bytes)
@@ -20,6 +24,7 @@ static void write_all(struct out *o, const char *data, size_t bytes)
     while (bytes > 0 && o->error == 0) {
         ssize_t done = write(o->fd, data, bytes);
         if (done >= 0) {
+            o->written += (size_t)done;
             data += done;
             bytes -= (size_t)done;
         } else if (errno != EINTR) {
@@ -39,7 +44,8 @@ void out_flush(struct out *o)
 int out_end(struct out *o)
 {
     out_flush(o);
-    free(o->buffer);
+    if (o->buffer != o->reserve)
+        free(o->buffer);
     o->buffer = NULL;
     o->used = o->capacity = 0;
     return o->error;
@@ -53,7 +59,14 @@ static bool grow(struct out *o, size_t bytes)
         return false;
     }
     size_t capacity = need < OUT_BLOCK ? OUT_BLOCK : need * 2;
-    char *larger = realloc(o->buffer, capacity);
+    bool small = o->buffer == o->reserve;
+    char *larger = realloc(small ? NULL : o->buffer, capacity);
+    if (larger && small)
+        memcpy(larger, o->reserve, o->used);
+    if (!larger && !o->buffer && o->fd >= 0 && bytes <= sizeof o->reserve) {
+        larger = o->reserve;
+        capacity = sizeof o->reserve;
+    }
     if (!larger) {
         o->error = ENOMEM;
         return false;
@@ -102,8 +115,15 @@ void out_format(struct out *o, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    char *text = NULL;
-    int bytes = vasprintf(&text, format, list);
+    char brief[256], *text = NULL;
+    int bytes = vsnprintf(brief, sizeof brief, format, list);
+    va_end(list);
+    if (bytes >= 0 && (size_t)bytes < sizeof brief) {
+        out_bytes(o, brief, (size_t)bytes);
+        return;
+    }
+    va_start(list, format);
+    bytes = vasprintf(&text, format, list);
     va_end(list);
     if (bytes < 0) {
         if (!o->error)

@@ -8,12 +8,15 @@
 
 /* `used` bytes of `buffer` wait to be written to fd. fd -1: nothing is written, the buffer grows
    and holds everything (text made for something else than standard output). error: the errno of
-   the first write or allocation that failed; nothing is written after it. */
+   the first write or allocation that failed; nothing is written after it. Where there is no memory
+   for a buffer, what goes to an fd goes through `reserve`. written: bytes that were. */
 struct out {
     char *buffer;
     size_t used, capacity;
     int fd;
     int error;
+    unsigned long long written;
+    char reserve[512];
 };
 
 /* out_start makes o write to fd, or keep its text when fd is -1. */

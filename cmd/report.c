@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +118,7 @@ static void print_json(struct out *o, const json_t *value)
 {
     size_t flags = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENSURE_ASCII | JSON_ENCODE_ANY;
     if (json_dump_callback(value, to_out, o, flags) != 0 && !o->error)
-        out_text(o, "null");
+        o->error = ENOMEM; /* a tree of ours has no other fault */
 }
 
 void print_json_value(struct view *view, const json_t *value)
@@ -174,6 +175,36 @@ static enum rig_status print_document(struct view *view, struct reply *reply, st
     print_json(o, reply->warnings);
     out_text(o, "}\n");
     return status;
+}
+
+void cli_print_no_memory(struct out *o, const struct request *request)
+{
+    const char *name = command_name(request);
+    out_format(o, name ? "{\"command\":\"%s\"," : "{\"command\":null,", name);
+    out_text(
+        o, "\"error\":{\"code\":7,\"hint\":null,\"kind\":\"failed\",\"what\":null,\"where\":null,");
+    out_text(o,
+             "\"why\":\"out of memory\"},\"ok\":false,\"schema\":\"rigmem/1\",\"warnings\":[]}\n");
+}
+
+/* The one document. Where memory runs out as it is made, and none of it is written, it is that
+   error's. */
+static enum rig_status print_whole(struct view *view, struct reply *reply, struct rig_error *err)
+{
+    struct out *o = view->out;
+    size_t used = o->used;
+    unsigned long long written = o->written;
+    enum rig_status status = reply->warnings ? print_document(view, reply, err) : RIG_FAILED;
+    bool lost = !reply->warnings || o->error == ENOMEM;
+    if (!lost || o->written != written)
+        return status;
+    o->used = used;
+    o->error = 0;
+    cli_print_no_memory(o, view->request);
+    reply->err.status = RIG_OK;
+    reply_fail(reply, RIG_FAILED, NULL, NULL, "out of memory");
+    *reply->err.where = '\0';
+    return RIG_OK;
 }
 
 /* One member of a script's steps; the line and the words come where their keys' order has them. */
@@ -251,12 +282,14 @@ int cli_report(struct out *out, const struct request *request, struct reply *rep
     if (step)
         print_step(&view, reply, step, &err);
     else if (json)
-        print_document(&view, reply, &err);
+        print_whole(&view, reply, &err);
     else if (reply->err.status == RIG_OK && !request->settings.quiet)
         print_text(&view, reply, &err);
     out_flush(out);
-    if (reply->err.status != RIG_OK)
+    if (reply->err.status != RIG_OK) {
+        code = (int)reply->err.status;
         cli_print_error(request, &reply->err);
+    }
     if (out->error)
         return report_output_error(request, out->error);
     if (err.status != RIG_OK) {

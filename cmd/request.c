@@ -271,6 +271,10 @@ enum rig_status request_parse(const struct settings *defaults, int count, const 
     out_request->argument = calloc((size_t)count + 1, sizeof *out_request->argument);
     out_request->given = calloc(letters, sizeof *out_request->given);
     if (!out_request->argument || !out_request->given) {
+        for (int i = 0; i < count; i++)
+            out_request->settings.json = out_request->settings.json ||
+                                         strcmp(words[i], "-j") == 0 ||
+                                         strcmp(words[i], "--json") == 0;
         err->status = RIG_FAILED;
         snprintf(err->why, sizeof err->why, "out of memory");
         return RIG_FAILED;

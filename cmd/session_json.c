@@ -32,7 +32,10 @@ static json_t *pages_json(struct reply *reply, struct rig_region region)
 {
     json_t *list = json_array();
     struct rig_pages pages;
-    if (rig_region_pages(region, &pages, NULL) != RIG_OK)
+    enum rig_status status = rig_region_pages(region, &pages, NULL);
+    if (status == RIG_FAILED)
+        reply->no_memory = true;
+    if (status != RIG_OK)
         return list;
     for (size_t i = 0; i < pages.count; i++) {
         json_t *one = json_object();

@@ -25,6 +25,9 @@ void rig_hint(struct rig_error *err, const char *format, ...) __attribute__((for
 /* rig_fail_memory is RIG_FAILED: out of memory. */
 enum rig_status rig_fail_memory(struct rig_error *err);
 
+/* rig_is_memory is true iff err is what rig_fail_memory makes. */
+bool rig_is_memory(const struct rig_error *err);
+
 /* clang's analyzer sees one file at a time: this tells it what the three above return. */
 #if defined(__clang_analyzer__) && !defined(RIG_DEFINES_FAIL)
 #define rig_fail(err, status, ...) ((void)(rig_fail)((err), (status), __VA_ARGS__), (status))

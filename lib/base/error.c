@@ -90,7 +90,14 @@ void rig_hint(struct rig_error *err, const char *format, ...)
     va_end(args);
 }
 
+static const char out_of_memory[] = "out of memory";
+
 enum rig_status rig_fail_memory(struct rig_error *err)
 {
-    return rig_fail(err, RIG_FAILED, NULL, "out of memory");
+    return rig_fail(err, RIG_FAILED, NULL, "%s", out_of_memory);
+}
+
+bool rig_is_memory(const struct rig_error *err)
+{
+    return err->status == RIG_FAILED && strcmp(err->why, out_of_memory) == 0;
 }

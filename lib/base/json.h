@@ -38,8 +38,14 @@ enum rig_status json_get_ranges(const json_t *object, const char *key, int most,
    they were set in; NULL when memory ran out. */
 char *json_text(const json_t *value, size_t *out_bytes);
 
-/* json_document is the JSON object that `bytes` bytes of text hold, as json_loadb reads it with
-   duplicate keys refused; NULL: *out_error says why. Members from `bulk` on, at the text's end, are
+/* json_whole is json_loadb with duplicate keys refused, but that its error is
+   json_error_out_of_memory wherever that is why: jansson may say of memory that ran out that the
+   text is wrong. json_ran_out is true iff an error is that. */
+json_t *json_whole(const char *text, size_t bytes, json_error_t *out_error);
+bool json_ran_out(const json_error_t *error);
+
+/* json_document is the JSON object that `bytes` bytes of text hold, as json_whole reads it;
+   NULL: *out_error says why. Members from `bulk` on, at the text's end, are
    read quickly where they are lists of plain strings, or lists of such lists: documents hold most
    of their bytes there. Elsewhere and otherwise they are read as any other. */
 json_t *json_document(const char *text, size_t bytes, const char *bulk, json_error_t *out_error);

@@ -282,6 +282,26 @@ static const char *find_member(struct cursor *c, const char *key)
     return NULL;
 }
 
+bool json_ran_out(const json_error_t *error)
+{
+    return json_error_code(error) == json_error_out_of_memory;
+}
+
+json_t *json_whole(const char *text, size_t bytes, json_error_t *out_error)
+{
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, out_error);
+    if (root || json_ran_out(out_error))
+        return root;
+    /* With memory at hand it says the same a second time. */
+    void *room = malloc(bytes + 4096);
+    json_error_t again;
+    root = room ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &again) : NULL;
+    free(room);
+    if (!root && (!room || again.position != out_error->position))
+        out_error->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory;
+    return root;
+}
+
 /* The head is the text up to the comma, and a brace in its place. */
 static json_t *read_head(const char *text, size_t bytes, json_error_t *out_error)
 {
@@ -290,7 +310,7 @@ static json_t *read_head(const char *text, size_t bytes, json_error_t *out_error
         return NULL;
     memcpy(head, text, bytes);
     head[bytes] = '}';
-    json_t *root = json_loadb(head, bytes + 1, JSON_REJECT_DUPLICATES, out_error);
+    json_t *root = json_whole(head, bytes + 1, out_error);
     free(head);
     return root;
 }
@@ -312,5 +332,5 @@ json_t *json_document(const char *text, size_t bytes, const char *bulk, json_err
     if (apart)
         return root;
     json_decref(root);
-    return json_loadb(text, bytes, JSON_REJECT_DUPLICATES, out_error);
+    return json_whole(text, bytes, out_error);
 }

@@ -304,6 +304,9 @@ static void op_list(struct rig_machine *m, int function, struct rig_function_now
 static enum rig_status left_bus(const struct twin *w, int function, struct rig_error *err)
 {
     char name[RIG_BDF_MAX];
+    const struct rig_error *broken = &w->machine.broken;
+    if (broken->status != RIG_OK)
+        return rig_fail(err, RIG_FAILED, broken->what, "%s", broken->why);
     rig_bdf_format(w->function[function].facts->bdf, name);
     return rig_fail(err, RIG_FAILED, name,
                     w->failed ? "the machine failed" : "it left the bus: it reads all ones");
@@ -493,7 +496,7 @@ static bool op_failed(struct rig_machine *m, int function)
 {
     struct twin *w = twin_of(m);
     twin_lock(w);
-    bool failed = function < 0 ? w->failed : is_gone(w, function);
+    bool failed = function < 0 ? is_off(w) : is_gone(w, function);
     twin_unlock(w);
     return failed;
 }

@@ -63,20 +63,19 @@ enum rig_status bar_write(struct twin *w, int function, int bar, uint64_t offset
 /* ---- windows */
 
 /* An access of the processor to a BAR: to nothing where the function is gone or does not decode. An
-   access has no outcome, so memory that cannot be had any more is a machine that failed. */
+   access has no outcome, so a process that cannot have the memory cannot use the machine. */
 static void view_move(const struct rig_view *view, uint64_t offset, void *data, size_t bytes,
                       bool write)
 {
     struct twin *w = twin_of(view->machine);
+    struct rig_error *broken = &w->machine.broken;
     twin_lock(w);
     uint64_t at = view->start + offset;
     bool there = !is_gone(w, view->function) && decodes(&w->function[view->function]);
     enum rig_status status = RIG_OK;
     if (there)
-        status = write ? bar_write(w, view->function, view->bar, at, data, bytes, NULL)
-                       : bar_read(w, view->function, view->bar, at, data, bytes, NULL);
-    if (status != RIG_OK)
-        w->failed = true;
+        status = write ? bar_write(w, view->function, view->bar, at, data, bytes, broken)
+                       : bar_read(w, view->function, view->bar, at, data, bytes, broken);
     if (!write && (!there || status != RIG_OK))
         memset(data, 0xff, bytes);
     twin_unlock(w);

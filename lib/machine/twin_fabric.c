@@ -257,7 +257,7 @@ void fabric_route(struct twin *w, int function, uint64_t at, uint64_t bytes,
     *r = (struct twin_route){.bytes = bytes, .bar = -1, .bridge = -1, .to = -1};
     /* A way is looked at page by page: no window or mapping is smaller, but for small BARs. */
     clip(r, 4096 - (at & 4095));
-    if (w->failed) {
+    if (is_off(w)) {
         end_at(r, TWIN_END_GONE, function);
         return;
     }

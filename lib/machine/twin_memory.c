@@ -355,7 +355,7 @@ static enum rig_status orphan(struct twin *w, const struct twin_grant *grant,
             page->orphan = true;
             page->window = seen ? memory + done : 0;
             if (rig_ranges_take_at(w->pages, piece->at + done, unit, NULL) != RIG_OK) {
-                w->failed = true;
+                rig_fail_memory(&w->machine.broken);
                 return rig_fail_memory(err);
             }
         }

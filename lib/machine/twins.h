@@ -181,10 +181,16 @@ static inline bool masters(const struct twin_function *f)
     return (f->config[4] & 4) != 0;
 }
 
+/* is_off: the machine failed, or this process cannot use it any more. */
+static inline bool is_off(const struct twin *w)
+{
+    return w->failed || w->machine.broken.status != RIG_OK;
+}
+
 /* is_gone: the function, or the machine, is. */
 static inline bool is_gone(const struct twin *w, int function)
 {
-    return w->failed || w->function[function].gone;
+    return is_off(w) || w->function[function].gone;
 }
 
 /* ---- firmware (twin_firmware.c) */

@@ -258,6 +258,8 @@ enum rig_status document_load(struct rig_session *s, const char *text, size_t by
 {
     json_error_t where;
     json_t *all = json_document(text, bytes, MAPPINGS, &where);
+    if (!all && json_ran_out(&where))
+        return rig_fail_memory(err);
     if (!all)
         return rig_fail_at(err, s->place.path, where.line > 0 ? (size_t)where.line : 1,
                            where.column > 0 ? (size_t)where.column : 1, "%s", where.text);

@@ -423,22 +423,30 @@ enum rig_status place_memory(const struct place *p, char **out_path, int *out_fd
     return RIG_OK;
 }
 
-void place_remove_memory(const struct place *p)
+enum rig_status place_remove_memory(const struct place *p, struct rig_error *err)
 {
     char name[NAME_MAX + 1];
     named(p, ".d", name);
     int fd = openat(p->directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd < 0)
+        return errno == ENOENT ? RIG_OK : broke(name, err);
+    DIR *dir = fdopendir(fd);
     if (!dir) {
-        if (fd >= 0)
-            close(fd);
-        return;
+        close(fd);
+        return broke(name, err);
     }
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
-        if (twin_is_file(e->d_name))
-            unlinkat(dirfd(dir), e->d_name, 0);
+    enum rig_status status = RIG_OK;
+    errno = 0;
+    for (struct dirent *e; (e = readdir(dir)); errno = 0)
+        if (twin_is_file(e->d_name) && unlinkat(dirfd(dir), e->d_name, 0) != 0 && status == RIG_OK)
+            status = broke(e->d_name, err);
+    if (errno != 0 && status == RIG_OK)
+        status = broke(name, err);
     closedir(dir);
-    unlinkat(p->directory, name, AT_REMOVEDIR);
+    if (status == RIG_OK && unlinkat(p->directory, name, AT_REMOVEDIR) != 0 && errno != ENOENT &&
+        errno != ENOTEMPTY && errno != EEXIST)
+        status = broke(name, err);
+    return status;
 }
 
 bool place_clean(const struct place *p)
@@ -454,6 +462,6 @@ bool place_clean(const struct place *p)
         return false;
     place_remove(p, ".tmp");
     place_remove(p, ".intent");
-    place_remove_memory(p);
+    place_remove_memory(p, NULL);
     return true;
 }

@@ -58,8 +58,9 @@ enum rig_status place_memory(const struct place *p, char **out_path, int *out_fd
 /* place_remove removes name + suffix, which need not be there. */
 void place_remove(const struct place *p, const char *suffix);
 
-/* place_remove_memory removes a twin's files in name.d, and name.d if nothing else is in it. */
-void place_remove_memory(const struct place *p);
+/* place_remove_memory removes a twin's files in name.d, and name.d if nothing else is in it.
+   RIG_FAILED, RIG_REFUSED: some may be left. */
+enum rig_status place_remove_memory(const struct place *p, struct rig_error *err);
 
 /* place_clean removes what a command that was killed as it opened or closed a session left beside
    the session's file, which is not there: name.tmp, name.intent, name.d. False: nothing was. Where

@@ -186,8 +186,10 @@ static enum rig_status write_intent(const struct rig_session *s, const struct re
     return status;
 }
 
-/* False: the line says nothing of this generation, or is not whole: nothing had begun. */
-static bool read_intent(const struct rig_session *s, const json_t *j, struct request *r)
+/* False: the line says nothing of this generation, or is not whole: nothing had begun; or,
+ *out_lost, memory ran out. */
+static bool read_intent(const struct rig_session *s, const json_t *j, struct request *r,
+                        bool *out_lost)
 {
     uint64_t generation, kind, gpu;
     const char *verb, *path = NULL, *client = NULL;
@@ -208,7 +210,9 @@ static bool read_intent(const struct rig_session *s, const json_t *j, struct req
     r->verb = (enum verb)v;
     r->path = path ? strdup(path) : NULL;
     r->client = client ? strdup(client) : NULL;
-    return v < VERBS && (r->path || v != VERB_MAP_FILE) && (r->client || v != VERB_BUS);
+    *out_lost = (path && !r->path) || (client && !r->client);
+    return !*out_lost && v < VERBS && (r->path || v != VERB_MAP_FILE) &&
+           (r->client || v != VERB_BUS);
 }
 
 /* ---- running one */
@@ -460,8 +464,10 @@ void session_finish_releases(struct rig_session *s)
     twin_quiet(s->machine, false);
 }
 
-static void recover_one(struct rig_session *s, struct request *r)
+/* Where this process's memory runs out the request is not taken up, and nothing may go on. */
+static enum rig_status recover_one(struct rig_session *s, struct request *r, struct rig_error *err)
 {
+    struct rig_error local = {.status = RIG_OK};
     struct outcome out = {.ranges = NULL};
     char what[96];
     if (r->id)
@@ -470,11 +476,13 @@ static void recover_one(struct rig_session *s, struct request *r)
         snprintf(what, sizeof what, "%s of %" PRIu64 " bytes", verb_name[r->verb], r->bytes);
     twin_quiet(s->machine, true);
     gpus_suppose(s->gpus, true);
-    enum rig_status status = run(s, r, &out, NULL);
+    enum rig_status status = run(s, r, &out, &local);
     gpus_suppose(s->gpus, false);
     rig_twin_fault(s->machine, "ok", NULL);
     twin_quiet(s->machine, false);
     free(out.ranges);
+    if (rig_is_memory(&local))
+        return rig_fail_memory(err);
     s->changed = true;
     if (status == RIG_FAILED)
         session_warn(s,
@@ -482,19 +490,27 @@ static void recover_one(struct rig_session *s, struct request *r)
                      what);
     else
         session_warn(s, "a command was killed in %s, before it had written anything", what);
+    return RIG_OK;
 }
 
-void request_recover(struct rig_session *s, const char *lines)
+enum rig_status request_recover(struct rig_session *s, const char *lines, struct rig_error *err)
 {
-    while (*lines) {
+    enum rig_status status = RIG_OK;
+    while (*lines && status == RIG_OK) {
         size_t bytes = strcspn(lines, "\n");
-        json_t *j = lines[bytes] ? json_loadb(lines, bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
+        json_error_t where = {.line = 0};
+        json_t *j = lines[bytes] ? json_whole(lines, bytes, &where) : NULL;
         struct request r = {.path = NULL};
-        if (j && read_intent(s, j, &r))
-            recover_one(s, &r);
+        bool lost = !j && json_ran_out(&where);
+        bool whole = j && read_intent(s, j, &r, &lost);
+        if (lost)
+            status = rig_fail_memory(err);
+        else if (whole)
+            status = recover_one(s, &r, err);
         free(r.path);
         free(r.client);
         json_decref(j);
         lines += bytes + (lines[bytes] == '\n');
     }
+    return status;
 }

@@ -1,5 +1,6 @@
 #include "session/session.h"
 
+#include "base/json.h"
 #include "gpu/save.h"
 #include "machine/function.h"
 #include "machine/twin.h"
@@ -79,9 +80,9 @@ static enum rig_status recover(struct rig_session *s, struct rig_error *err)
     if (status != RIG_OK)
         return status;
     if (lines && bytes == strlen(lines))
-        request_recover(s, lines);
+        status = request_recover(s, lines, err);
     free(lines);
-    return RIG_OK;
+    return status;
 }
 
 static enum rig_status begin_file(struct rig_session *s, const char *path, struct rig_error *err)
@@ -175,7 +176,7 @@ void rig_session_end(struct rig_session *take_session)
     if (s->machine && !s->place.path)
         rig_session_close(s, true, NULL);
     session_drop(s);
-    if (s->place.lock >= 0 && !place_exists(&s->place))
+    if (s->place.lock >= 0 && !s->left && !place_exists(&s->place))
         place_remove(&s->place, ".lock");
     place_close(&s->place);
     let_signals(s);
@@ -212,7 +213,8 @@ static json_t *capture_of(const struct rig_topology *t)
     size_t bytes = 0;
     if (rig_topology_capture(t, false, &text, &bytes, NULL) != RIG_OK)
         return NULL;
-    json_t *capture = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    json_error_t where;
+    json_t *capture = json_whole(text, bytes, &where);
     free(text);
     return capture;
 }
@@ -257,7 +259,7 @@ enum rig_status rig_session_start(struct rig_session *s, const struct rig_topolo
     }
     session_drop(s);
     if (s->place.lock >= 0)
-        place_remove_memory(&s->place);
+        place_remove_memory(&s->place, NULL);
     return status;
 }
 
@@ -392,7 +394,11 @@ enum rig_status rig_session_close(struct rig_session *s, bool force, struct rig_
     place_remove(&s->place, "");
     place_remove(&s->place, ".intent");
     place_remove(&s->place, ".tmp");
-    place_remove_memory(&s->place);
+    enum rig_status removed = place_remove_memory(&s->place, err);
     enum rig_status synced = place_sync(&s->place, err);
-    return force || status == RIG_OK ? synced : status;
+    /* The lock that stays tells the next command that there is something to remove. */
+    s->left = removed != RIG_OK;
+    if (removed != RIG_OK || synced != RIG_OK)
+        return removed != RIG_OK ? removed : synced;
+    return force ? RIG_OK : status;
 }

@@ -65,6 +65,7 @@ struct rig_session {
     struct place place;
     enum rig_session_use use;
     bool changed;
+    bool left;    /* files that could not be removed */
     bool blocked; /* signals, which `before` says how to let in again */
     sigset_t before;
     uint64_t generation;
@@ -102,8 +103,8 @@ enum rig_status document_load(struct rig_session *s, const char *text, size_t by
 /* ---- requests (request.c) */
 
 /* request_recover begins again, as far as memory goes, what the lines of the intent file say was
-   under way when a process was killed. */
-void request_recover(struct rig_session *s, const char *lines);
+   under way when a process was killed. RIG_FAILED: memory ran out; nothing may go on. */
+enum rig_status request_recover(struct rig_session *s, const char *lines, struct rig_error *err);
 
 /* session_finish_releases is rig_gpus_finish_releases, which no armed fault counts. */
 void session_finish_releases(struct rig_session *s);

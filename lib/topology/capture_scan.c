@@ -1,5 +1,7 @@
 #include "topology/capture_scan.h"
 
+#include "base/json.h"
+
 #include <string.h>
 
 /* A place in a text, for messages. */
@@ -86,7 +88,9 @@ enum rig_status capture_scan(const char *name, const char *data, size_t bytes, j
     if (status != RIG_OK)
         return status;
     json_error_t error;
-    json_t *root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *root = json_whole(data, bytes, &error);
+    if (!root && json_ran_out(&error))
+        return rig_fail_memory(err);
     if (!root)
         return refuse_syntax(name, &error, err);
     if (!json_is_object(root)) {

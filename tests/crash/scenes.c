@@ -98,12 +98,12 @@ static void make_line(const char *line, char *to, size_t room)
     struct rig_session *s;
     struct rig_region region;
     if (!at) {
-        snprintf(to, room, "%s", line);
+        snprintf(to, room, "-j %s", line);
         return;
     }
     assert_int_equal(rig_session_begin(STAGE_STATE, RIG_SESSION_LOOK, &s, NULL), RIG_OK);
     assert_int_equal(rig_session_region(s, "host", &region, NULL), RIG_OK);
-    snprintf(to, room, "%.*s0x%llx%s", (int)(at - line), line,
+    snprintf(to, room, "-j %.*s0x%llx%s", (int)(at - line), line,
              (unsigned long long)rig_region_address(region), at + 4);
     rig_session_end(s);
 }
@@ -140,14 +140,12 @@ void course_end(struct course *c)
         free(c->state[i]);
 }
 
-int course_state(const struct course *c, const char *label)
+int course_state(const struct course *c)
 {
     char *now = stage_state();
     int which = c->states - 1;
     while (which >= 0 && strcmp(now, c->state[which]) != 0)
         which--;
-    if (which < 0)
-        fail_msg("%s: the state file is neither old nor new:\n%s", label, now);
     free(now);
     return which;
 }

@@ -19,7 +19,7 @@ struct scene {
    what was asked of the system. */
 struct course {
     const struct scene *scene;
-    char line[128];
+    char line[128]; /* with --json */
     char *state[STATES_MAX];
     int states;
     struct places places;
@@ -34,9 +34,8 @@ struct course {
 void course_begin(const struct scene *scene, struct course *c);
 void course_end(struct course *c);
 
-/* course_state is which of its states the state file has now; it fails the test where that is none
-   of them. */
-int course_state(const struct course *c, const char *label);
+/* course_state is which of its states the state file has now, -1: none of them. */
+int course_state(const struct course *c);
 
 /* scenes change the state file; looks leave it as it is. */
 extern const struct scene scenes[], looks[];

@@ -447,6 +447,11 @@ SHIMMED(void *, reallocarray, (void *memory, size_t items, size_t bytes))
     return memory ? moved : took(moved);
 }
 
+SHIMMED(void *, aligned_alloc, (size_t unit, size_t bytes))
+{
+    return fails(CALL_MEMORY) ? NULL : took(__real_aligned_alloc(unit, bytes));
+}
+
 SHIMMED(char *, strdup, (const char *text))
 {
     return fails(CALL_MEMORY) ? NULL : took(__real_strdup(text));

@@ -28,7 +28,8 @@ static bool is_tried(enum shim_call call, int *io_turn)
 
 static void judge(const struct course *c, const char *label)
 {
-    course_state(c, label);
+    if (course_state(c) < 0)
+        fail_msg("%s: the state file is neither old nor new", label);
     aftermath_check(&c->places, label);
 }
 

@@ -1,0 +1,215 @@
+/* Commands under which the system breaks, a call or a block of memory at a time: each ends with its
+   exit code, one message and one document, and leaves the old state or the new, nothing open, no
+   memory, and a session that goes on. */
+#include "scenes.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The ways in which a call goes wrong. */
+static const struct way {
+    enum shim_call call;
+    enum shim_act act;
+    int error;
+    bool on;
+} ways[] = {
+    {CALL_OPEN, SHIM_FAIL, EMFILE, false},
+    {CALL_OPEN, SHIM_FAIL, EIO, false},
+    {CALL_OPEN, SHIM_FAIL, EMFILE, true},
+    {CALL_CLOSE, SHIM_FAIL, EIO, false},
+    {CALL_READ, SHIM_FAIL, EIO, false},
+    {CALL_READ, SHIM_FAIL, EINTR, false},
+    {CALL_READ, SHIM_SHORT, 0, true},
+    {CALL_WRITE, SHIM_FAIL, EIO, false},
+    {CALL_WRITE, SHIM_FAIL, ENOSPC, true},
+    {CALL_WRITE, SHIM_FAIL, EINTR, false},
+    {CALL_WRITE, SHIM_SHORT, 0, false},
+    {CALL_WRITE, SHIM_SHORT, 0, true},
+    {CALL_FSYNC, SHIM_FAIL, EIO, false},
+    {CALL_FSYNC, SHIM_FAIL, ENOSPC, true},
+    {CALL_FTRUNCATE, SHIM_FAIL, ENOSPC, false},
+    {CALL_FTRUNCATE, SHIM_FAIL, EFBIG, true},
+    {CALL_FALLOCATE, SHIM_FAIL, EIO, false},
+    {CALL_FALLOCATE, SHIM_FAIL, ENOSPC, false},
+    {CALL_FALLOCATE, SHIM_FAIL, EOPNOTSUPP, false},
+    {CALL_FALLOCATE, SHIM_FAIL, EINTR, false},
+    {CALL_FLOCK, SHIM_FAIL, ENOLCK, false},
+    {CALL_FLOCK, SHIM_FAIL, EINTR, false},
+    {CALL_STAT, SHIM_FAIL, EIO, false},
+    {CALL_MMAP, SHIM_FAIL, ENOMEM, false},
+    {CALL_MMAP, SHIM_FAIL, ENOMEM, true},
+    {CALL_MKDIR, SHIM_FAIL, ENOSPC, false},
+    {CALL_UNLINK, SHIM_FAIL, EIO, false},
+    {CALL_RENAME, SHIM_FAIL, EIO, false},
+    {CALL_RENAME, SHIM_FAIL, ENOSPC, true},
+    {CALL_FCHMOD, SHIM_FAIL, EIO, false},
+    {CALL_DUP, SHIM_FAIL, EMFILE, false},
+    {CALL_ACCESS, SHIM_FAIL, EIO, false},
+    {CALL_READDIR, SHIM_FAIL, EIO, false},
+    {CALL_READLINK, SHIM_FAIL, EIO, false},
+};
+
+/* ---- what went wrong with the tests themselves: all of it is told */
+
+#define TOLD_MAX 12
+
+static int wrong;
+
+static void tell(const char *label, const char *what, const struct stage_end *end)
+{
+    if (wrong++ < TOLD_MAX)
+        print_error("%s: %s: exit %d, signal %d\n  out: %.300s\n  err: %.300s\n", label, what,
+                    end->code, end->signal, end->out, end->err);
+}
+
+/* ---- the judge */
+
+static bool is_one_document(const char *text, int code)
+{
+    json_error_t where;
+    json_t *all = json_loads(text, JSON_REJECT_DUPLICATES, &where);
+    const json_t *ok = json_object_get(all, "ok"), *error = json_object_get(all, "error");
+    bool good = json_is_boolean(ok) && json_object_get(all, "schema") &&
+                json_is_true(ok) == (code <= 1 && !error) &&
+                (json_is_true(ok) || (json_integer_value(json_object_get(error, "code")) == code &&
+                                      json_string_length(json_object_get(error, "why")) > 0));
+    json_decref(all);
+    return good;
+}
+
+/* Nothing can tell on standard output that it cannot be written. */
+static bool output_broke(const struct shim_plan *plan, const struct stage_end *end)
+{
+    return plan->call == CALL_WRITE && strstr(end->err, "standard output") != NULL;
+}
+
+static void judge_end(const struct course *c, const struct shim_plan *plan,
+                      const struct stage_end *end, const char *label)
+{
+    if (end->killed) {
+        tell(label, "it was killed", end);
+        return;
+    }
+    if (end->held != c->held)
+        tell(label, end->held > c->held ? "memory is lost" : "memory is freed twice", end);
+    if (end->files != c->files)
+        tell(label, "a file stays open", end);
+    if (end->code == 0 && strcmp(end->out, c->out) != 0)
+        tell(label, "it did something else", end);
+    if (end->code != 0 && end->code != 3 && end->code != 4 && end->code != 7)
+        tell(label, "not its exit code", end);
+    /* a full disk is full for standard error, too */
+    bool mute = plan->call == CALL_WRITE && plan->on;
+    if (end->code != 0 && !mute &&
+        (!strstr(end->err, "rigmem: ") || strstr(end->err, "rigmem: ")[8] == '\n'))
+        tell(label, "no message", end);
+    if (!output_broke(plan, end) && !mute && !is_one_document(end->out, end->code))
+        tell(label, "not one document", end);
+}
+
+static void judge(const struct course *c, const struct shim_plan *plan, const struct stage_end *end,
+                  const char *label, bool whole)
+{
+    judge_end(c, plan, end, label);
+    /* a request that was cut short by a device or refused has its own outcome: what it took is
+       held, and the next commands show that */
+    int now = course_state(c);
+    bool done = now == c->states - 1;
+    if (end->code == 0 && !done)
+        tell(label, "it is done, and the state is not new", end);
+    if (!whole && now >= 0)
+        return;
+    struct stage_end again;
+    stage_run(c->line, NULL, &again);
+    /* what a free or a close began is taken for done */
+    if (again.killed || (again.code != 0 && !done && again.code != 2))
+        tell(label, "it does not work when asked again", &again);
+    aftermath_check(&c->places, label);
+}
+
+static void try(const struct course *c, const struct shim_plan *plan, bool whole)
+{
+    struct stage_end end;
+    char label[256];
+    snprintf(label, sizeof label, "%s: %s %ld%s %s", c->line, shim_name(plan->call), plan->n,
+             plan->on ? " and on" : "",
+             plan->act == SHIM_SHORT ? "in part" : strerror(plan->error));
+    stage_restore();
+    stage_run(c->line, plan, &end);
+    if (!end.fired && !end.killed)
+        tell(label, "it did not come", &end);
+    judge(c, plan, &end, label, whole);
+}
+
+/* ---- the points */
+
+static void calls_that_fail(void **unused)
+{
+    (void)unused;
+    int points = 0, turn = 0, step = stage_soak() > 1 ? 1 : 23;
+    wrong = 0;
+    for (int i = 0; i < scene_count; i += stage_thin()) {
+        struct course c;
+        course_begin(&scenes[i], &c);
+        for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++)
+            for (long n = 1; n <= c.calls[ways[w].call]; n++) {
+                if (turn++ % step != 0)
+                    continue;
+                struct shim_plan plan = {.act = ways[w].act,
+                                         .call = ways[w].call,
+                                         .n = n,
+                                         .on = ways[w].on,
+                                         .error = ways[w].error};
+                try(&c, &plan, points++ % 3 == 0);
+            }
+        course_end(&c);
+    }
+    print_message("# %d calls failed\n", points);
+    assert_int_equal(wrong, 0);
+    assert_true(points >= 200 / (stage_thin() * stage_thin()));
+}
+
+static void memory_that_runs_out(void **unused)
+{
+    (void)unused;
+    int points = 0, turn = 0, step = stage_soak() > 1 ? 1 : 397;
+    wrong = 0;
+    for (int i = 0; i < scene_count; i += stage_thin()) {
+        struct course c;
+        course_begin(&scenes[i], &c);
+        for (long n = 1; n <= 2 * c.calls[CALL_MEMORY]; n++) {
+            if (turn++ % step != 0)
+                continue;
+            struct shim_plan plan = {.act = SHIM_FAIL,
+                                     .call = CALL_MEMORY,
+                                     .n = (n + 1) / 2,
+                                     .on = n % 2 == 0,
+                                     .error = ENOMEM};
+            try(&c, &plan, points++ % (stage_soak() > 1 ? 20 : 4) == 0);
+        }
+        course_end(&c);
+    }
+    print_message("# memory ran out at %d points\n", points);
+    assert_int_equal(wrong, 0);
+    assert_true(points >= 200 / (stage_thin() * stage_thin()));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_that_fail),
+        cmocka_unit_test(memory_that_runs_out),
+    };
+    stage_open();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    stage_close();
+    return failed;
+}
