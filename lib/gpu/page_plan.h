@@ -33,6 +33,7 @@ enum page_mode {
 struct page_plan {
     struct rig_page_table *t;
     enum page_mode mode;
+    bool again; /* PAGES_MAP: tables must be there, and nothing is flushed */
     struct rig_target target;
     const struct rig_range *ranges;
     size_t count;

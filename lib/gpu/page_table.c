@@ -84,6 +84,13 @@ enum rig_status rig_page_table_load(const struct rig_format *f, uint64_t own_bas
     return RIG_OK;
 }
 
+enum rig_status rig_page_table_clear_root(struct rig_page_table *t, struct rig_error *err)
+{
+    enum rig_status status = clear_root(t, err);
+    t->root->complete = status == RIG_OK;
+    return status;
+}
+
 void rig_page_table_drop(struct rig_page_table *t)
 {
     if (t)
@@ -196,7 +203,7 @@ static enum rig_status take_child(struct page_plan *p, struct page_node *node, u
         shadow_ahead(t, node, i);
         return RIG_OK;
     }
-    if (p->mode == PAGES_LOAD)
+    if (p->mode == PAGES_LOAD || p->again)
         return rig_fail(p->err, RIG_BAD_INPUT, t->f->name, "a mapping needs a %s that is not there",
                         t->f->level[t->below[node->level][half]].name);
     unsigned slot = i * t->halves[node->level] + half;
@@ -369,12 +376,13 @@ static enum rig_status check_map(struct page_plan *p, uint64_t address, uint64_t
     return RIG_OK;
 }
 
-static enum rig_status map(struct rig_page_table *t, enum page_mode mode, uint64_t address,
-                           struct rig_target target, const struct rig_range *ranges, size_t count,
-                           struct rig_error *err)
+static enum rig_status map(struct rig_page_table *t, enum page_mode mode, bool again,
+                           uint64_t address, struct rig_target target,
+                           const struct rig_range *ranges, size_t count, struct rig_error *err)
 {
     struct page_plan p = {.t = t,
                           .mode = mode,
+                          .again = again,
                           .target = target,
                           .ranges = ranges,
                           .count = count,
@@ -394,7 +402,7 @@ static enum rig_status map(struct rig_page_table *t, enum page_mode mode, uint64
         return status;
     cursor_begin(&p.cursor, p.ranges, p.count);
     status = plan_write(&p, t->root, address, last);
-    if (status != RIG_OK || mode != PAGES_MAP)
+    if (status != RIG_OK || mode != PAGES_MAP || again)
         return status;
     bool confirmed;
     return t->ops->flush(t->gpu, &confirmed, err);
@@ -404,21 +412,28 @@ enum rig_status rig_page_table_map(struct rig_page_table *t, uint64_t address,
                                    struct rig_target target, const struct rig_range *ranges,
                                    size_t count, struct rig_error *err)
 {
-    return map(t, PAGES_MAP, address, target, ranges, count, err);
+    return map(t, PAGES_MAP, false, address, target, ranges, count, err);
 }
 
 enum rig_status rig_page_table_load_map(struct rig_page_table *t, uint64_t address,
                                         struct rig_target target, const struct rig_range *ranges,
                                         size_t count, struct rig_error *err)
 {
-    return map(t, PAGES_LOAD, address, target, ranges, count, err);
+    return map(t, PAGES_LOAD, false, address, target, ranges, count, err);
+}
+
+enum rig_status rig_page_table_write_map(struct rig_page_table *t, uint64_t address,
+                                         struct rig_target target, const struct rig_range *ranges,
+                                         size_t count, struct rig_error *err)
+{
+    return map(t, PAGES_MAP, true, address, target, ranges, count, err);
 }
 
 enum rig_status rig_page_table_suppose(struct rig_page_table *t, uint64_t address,
                                        struct rig_target target, const struct rig_range *ranges,
                                        size_t count, struct rig_error *err)
 {
-    return map(t, PAGES_SUPPOSE, address, target, ranges, count, err);
+    return map(t, PAGES_SUPPOSE, false, address, target, ranges, count, err);
 }
 
 /* ---------- unmapping */

@@ -191,6 +191,15 @@ enum rig_status rig_page_table_load_map(struct rig_page_table *t, uint64_t addre
                                         struct rig_target target, const struct rig_range *ranges,
                                         size_t count, struct rig_error *err);
 
+/* Where GPU memory may hold anything, tables are loaded as neither complete nor linked, the root is
+   cleared by rig_page_table_clear_root, and rig_page_table_write_map takes the place of
+   rig_page_table_load_map: it writes the mapping, and what points at it, into the tables that were
+   loaded, and flushes nothing. RIG_FAILED also: a write failed. */
+enum rig_status rig_page_table_clear_root(struct rig_page_table *t, struct rig_error *err);
+enum rig_status rig_page_table_write_map(struct rig_page_table *t, uint64_t address,
+                                         struct rig_target target, const struct rig_range *ranges,
+                                         size_t count, struct rig_error *err);
+
 /* rig_page_table_suppose records a mapping that another process began and that ended at a point
    nobody knows: it takes the tables that are missing, as rig_page_table_map does and in the same
    order, so that a caller whose pages come by what is free takes those that the other process took,

@@ -208,8 +208,16 @@ static bool read_table(struct cursor *c, struct rig_saved_table *out)
     return !c->failed && level <= UINT8_MAX && out->offset <= UINT64_MAX - 4096;
 }
 
-static enum rig_status restore_tables(struct rig_memory *m, const json_t *j, struct rig_error *err)
+/* Whether the memory's tables are to be written again: nobody can of a GPU that left the bus. */
+static bool writes_tables(const struct restore *x, const struct rig_memory *m)
 {
+    return x->anew && !device_failed(m->device);
+}
+
+static enum rig_status restore_tables(const struct restore *x, struct rig_memory *m,
+                                      const json_t *j, struct rig_error *err)
+{
+    bool anew = writes_tables(x, m);
     const char *text;
     struct rig_saved_table saved;
     if (!json_get_text(j, "tables", &text))
@@ -219,19 +227,24 @@ static enum rig_status restore_tables(struct rig_memory *m, const json_t *j, str
         return bad(err, "a root table");
     enum rig_status status = rig_page_table_load(m->format, m->own_base, &gpu_memory_table_ops, m,
                                                  &saved, &m->tables, err);
+    if (status == RIG_OK && anew)
+        status = rig_page_table_clear_root(m->tables, err);
     while (status == RIG_OK && cursor_take(&c, ',')) {
         if (!read_table(&c, &saved))
             return bad(err, "a page table");
         uint64_t page = saved.offset & ~UINT64_C(4095);
         if (!rig_page_table_shares(m->tables, page))
             status = pool_restore(m->pool, page, RIG_TABLE_PAGE, err);
+        saved.complete = saved.complete && !anew;
+        saved.linked = saved.linked && !anew;
         if (status == RIG_OK)
             status = rig_page_table_load_table(m->tables, &saved, err);
     }
     return status == RIG_OK && *c.at != '\0' ? bad(err, "a page table") : status;
 }
 
-static enum rig_status restore_entries(const struct saved *s, struct rig_error *err)
+static enum rig_status restore_entries(const struct restore *x, const struct saved *s,
+                                       struct rig_error *err)
 {
     const struct mapping *p = s->mapping;
     struct rig_page_table *t = p->memory->tables;
@@ -240,13 +253,16 @@ static enum rig_status restore_entries(const struct saved *s, struct rig_error *
     if (!t || p->count == 0)
         return bad(err, "a mapping's entries");
     struct rig_error why = {0};
-    enum rig_status status =
-        s->tables == 'w'
-            ? rig_page_table_load_map(t, p->address, p->target, p->ranges, p->count, &why)
-            : rig_page_table_suppose(t, p->address, p->target, p->ranges, p->count, &why);
-    if (status == RIG_OK || status == RIG_FAILED)
-        return status == RIG_OK ? RIG_OK : rig_fail_memory(err);
-    return bad(err, "a mapping's entries");
+    enum rig_status status;
+    if (s->tables != 'w')
+        status = rig_page_table_suppose(t, p->address, p->target, p->ranges, p->count, &why);
+    else if (writes_tables(x, p->memory))
+        status = rig_page_table_write_map(t, p->address, p->target, p->ranges, p->count, &why);
+    else
+        status = rig_page_table_load_map(t, p->address, p->target, p->ranges, p->count, &why);
+    if (status == RIG_FAILED)
+        return rig_fail(err, RIG_FAILED, why.what, "%s", why.why);
+    return status == RIG_OK ? RIG_OK : bad(err, "a mapping's entries");
 }
 
 /* ---- what mappings and regions name */
@@ -397,12 +413,12 @@ static enum rig_status restore_all(struct restore *x, const json_t *state, struc
         }
         m->saved_count = x->saved_count - m->saved_first;
         if (status == RIG_OK && !m->settled)
-            status = restore_tables(m, one, err);
+            status = restore_tables(x, m, one, err);
     }
     for (i = 0; status == RIG_OK && i < x->saved_count; i++)
         status = join_owner(x, &x->saved[i], err);
     for (i = 0; status == RIG_OK && i < x->saved_count; i++)
-        status = restore_entries(&x->saved[i], err);
+        status = restore_entries(x, &x->saved[i], err);
     return status == RIG_OK ? enter_regions(x, err) : status;
 }
 
@@ -421,10 +437,10 @@ static enum rig_status begin(struct rig_machine *m, const json_t *state, struct 
     return status == RIG_OK ? RIG_OK : rig_fail_memory(err);
 }
 
-enum rig_status gpus_restore(struct rig_machine *m, const json_t *state, struct rig_gpus **out_gpus,
-                             struct rig_error *err)
+static enum rig_status restore_gpus(struct rig_machine *m, const json_t *state, bool anew,
+                                    struct rig_gpus **out_gpus, struct rig_error *err)
 {
-    struct restore x = {.gpus = NULL};
+    struct restore x = {.anew = anew};
     enum rig_status status = begin(m, state, &x.gpus, err);
     if (status != RIG_OK)
         return status;
@@ -443,6 +459,18 @@ enum rig_status gpus_restore(struct rig_machine *m, const json_t *state, struct 
     else
         rig_gpus_free(x.gpus);
     return status;
+}
+
+enum rig_status gpus_restore(struct rig_machine *m, const json_t *state, struct rig_gpus **out_gpus,
+                             struct rig_error *err)
+{
+    return restore_gpus(m, state, false, out_gpus, err);
+}
+
+enum rig_status gpus_restore_anew(struct rig_machine *m, const json_t *state,
+                                  struct rig_gpus **out_gpus, struct rig_error *err)
+{
+    return restore_gpus(m, state, true, out_gpus, err);
 }
 
 void gpus_suppose(struct rig_gpus *g, bool on)

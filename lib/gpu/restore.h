@@ -34,6 +34,7 @@ struct saved_region {
 
 struct restore {
     struct rig_gpus *gpus;
+    bool anew; /* the GPUs' memories may hold anything: tables are written again */
     struct saved *saved;
     size_t saved_count, saved_room;
     struct saved_region *region;

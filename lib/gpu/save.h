@@ -21,6 +21,12 @@ enum rig_status gpus_save(struct rig_gpus *g, json_t **out_state, struct rig_err
 enum rig_status gpus_restore(struct rig_machine *m, const json_t *state, struct rig_gpus **out_gpus,
                              struct rig_error *err);
 
+/* gpus_restore_anew is gpus_restore where the GPUs' memories may hold anything, as after the
+   machine went down: tables are written again from what is known. RIG_FAILED also: a write failed.
+ */
+enum rig_status gpus_restore_anew(struct rig_machine *m, const json_t *state,
+                                  struct rig_gpus **out_gpus, struct rig_error *err);
+
 /* With gpus_suppose on, requests are those that another process began and that ended at a point
    nobody knows: they take what the other took, write no table and flush nothing, and end as
    requests that were cut short do, with RIG_FAILED: what an alloc or a map took is the function's,

@@ -68,7 +68,10 @@ static json_t *take_mappings(json_t *gpus)
 static enum rig_status document(struct rig_session *s, json_t **out, struct rig_error *err)
 {
     json_t *gpus = NULL, *machine = NULL;
-    enum rig_status status = gpus_save(s->gpus, &gpus, err);
+    char boot[PLACE_BOOT];
+    enum rig_status status = place_boot(boot, err);
+    if (status == RIG_OK)
+        status = gpus_save(s->gpus, &gpus, err);
     if (status == RIG_OK)
         status = machine_save(s->machine, &machine, err);
     if (status != RIG_OK) {
@@ -76,11 +79,11 @@ static enum rig_status document(struct rig_session *s, json_t **out, struct rig_
         return status;
     }
     json_t *mappings = take_mappings(gpus);
-    *out = json_pack("{ss si sI ss sO sI so so so so so so}", "format", FORMAT, "version", VERSION,
-                     "generation", (json_int_t)s->generation + 1, "source", s->source, "capture",
-                     s->capture, "last", (json_int_t)s->last, "names", saved_names(s), "files",
-                     saved_files(s), "next_file", json_hex(s->next_file), "gpus", gpus, "machine",
-                     machine, MAPPINGS, mappings);
+    *out = json_pack("{ss si sI ss ss sO sI so so so so so so}", "format", FORMAT, "version",
+                     VERSION, "generation", (json_int_t)s->generation + 1, "boot", boot, "source",
+                     s->source, "capture", s->capture, "last", (json_int_t)s->last, "names",
+                     saved_names(s), "files", saved_files(s), "next_file", json_hex(s->next_file),
+                     "gpus", gpus, "machine", machine, MAPPINGS, mappings);
     return *out ? RIG_OK : rig_fail_memory(err);
 }
 
@@ -168,7 +171,7 @@ static enum rig_status read_files(struct rig_session *s, const json_t *all, stru
 
 static enum rig_status read_head(struct rig_session *s, const json_t *all, struct rig_error *err)
 {
-    const char *format, *source;
+    const char *format, *source, *boot;
     uint64_t version;
     if (!json_get_text(all, "format", &format) || strcmp(format, FORMAT) != 0)
         return rig_fail(err, RIG_BAD_INPUT, s->place.path, "it is no session: format is not %s",
@@ -177,6 +180,9 @@ static enum rig_status read_head(struct rig_session *s, const json_t *all, struc
         return rig_fail(err, RIG_BAD_INPUT, s->place.path, "only version %d is read", VERSION);
     if (!json_get_count(all, "generation", &s->generation) || s->generation >= INT64_MAX)
         return bad(s, "generation", err);
+    if (!json_get_text(all, "boot", &boot) || strlen(boot) >= sizeof s->boot)
+        return bad(s, "boot", err);
+    strcpy(s->boot, boot);
     if (!json_get_text(all, "source", &source))
         return bad(s, "source", err);
     if (!json_get_count(all, "last", &s->last))
@@ -249,8 +255,22 @@ static enum rig_status read_machine(struct rig_session *s, const json_t *all, co
     if (status != RIG_OK)
         return pass_on(s, &local, err);
     files_again(s);
-    status = gpus_restore(s->machine, json_object_get(all, "gpus"), &s->gpus, &local);
-    return status == RIG_OK ? RIG_OK : pass_on(s, &local, err);
+    char boot[PLACE_BOOT];
+    status = place_boot(boot, err);
+    if (status != RIG_OK)
+        return status;
+    bool anew = boot[0] == '\0' || strcmp(boot, s->boot) != 0;
+    const json_t *gpus = json_object_get(all, "gpus");
+    status = anew ? gpus_restore_anew(s->machine, gpus, &s->gpus, &local)
+                  : gpus_restore(s->machine, gpus, &s->gpus, &local);
+    if (status != RIG_OK)
+        return pass_on(s, &local, err);
+    if (anew) {
+        session_warn(s, "the machine was started since: the GPUs' tables are written again, and "
+                        "what memory held may be lost");
+        s->changed = true;
+    }
+    return RIG_OK;
 }
 
 enum rig_status document_load(struct rig_session *s, const char *text, size_t bytes,

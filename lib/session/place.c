@@ -391,6 +391,27 @@ void place_remove(const struct place *p, const char *suffix)
     unlinkat(p->directory, named(p, suffix, name), 0);
 }
 
+/* ---- the boot */
+
+#define BOOT_FILE "/proc/sys/kernel/random/boot_id"
+
+enum rig_status place_boot(char boot[PLACE_BOOT], struct rig_error *err)
+{
+    memset(boot, 0, PLACE_BOOT);
+    int fd = open(BOOT_FILE, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == EACCES ? RIG_OK : broke(BOOT_FILE, err);
+    ssize_t got = -1, used = 0;
+    do {
+        got = read(fd, boot + used, (size_t)(PLACE_BOOT - 1 - used));
+        used += got > 0 ? got : 0;
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    enum rig_status status = got < 0 ? broke(BOOT_FILE, err) : RIG_OK;
+    close(fd);
+    boot[strcspn(boot, "\n")] = '\0';
+    return status;
+}
+
 /* ---- the directory of memory files */
 
 enum rig_status place_memory(const struct place *p, char **out_path, int *out_fd,

@@ -18,6 +18,11 @@ struct place {
     bool used; /* the lock file was there before: an earlier command's, or one's that waits */
 };
 
+/* place_boot makes boot the id of the machine's present boot, which no other boot has; empty where
+   the system does not tell. RIG_FAILED: I/O. (Linux: drivers/char/random.c, boot_id) */
+#define PLACE_BOOT 40
+enum rig_status place_boot(char boot[PLACE_BOOT], struct rig_error *err);
+
 /* place_open makes *out_place the place that `path` names, with nothing locked. RIG_REFUSED: a
    directory on the way belongs to neither the user nor root, or others may write it and it is not
    sticky; a link on the way is another user's. RIG_INVALID: it names no file. */

@@ -52,6 +52,8 @@ const struct scene scenes[] = {
     {BASE "-q fault gpu0:flush=never\n", "free own", NULL},
     {MANY, "free own host r5", "free own\nfree host\nfree r5"},
     {BASE, "poke own --data 00ff --by gpu0", NULL},
+    {BASE, "poke host --data 00ff", NULL},
+    {BASE, "peek own 0 4 --by gpu1", NULL},
     {BASE, "fault gpu0:flush=late", NULL},
     {BASE, "close gpu1", NULL},
     {BASE, "close gpu0", NULL},
@@ -68,7 +70,6 @@ const struct scene looks[] = {
     {BASE, "show", NULL},
     {BASE, "show own", NULL},
     {BASE, "peek own 0 64", NULL},
-    {BASE, "poke host --data 00ff", NULL},
     {BASE, "walk gpu0 0x300000000000", NULL},
     {BASE, "reach gpu0 gpu1", NULL},
     {BASE, "list", NULL},
@@ -125,7 +126,7 @@ void course_begin(const struct scene *scene, struct course *c)
     }
     stage_restore();
     stage_run(c->line, NULL, &end);
-    if (end.killed || end.code > 1)
+    if (end.killed || (end.code > 1 && end.code != 6))
         fail_msg("%s: %d: %s", c->line, end.code, end.err);
     memcpy(c->calls, stage_shim->seen, sizeof c->calls);
     snprintf(c->out, sizeof c->out, "%s", end.out);
