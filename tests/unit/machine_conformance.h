@@ -26,4 +26,7 @@ struct conformance {
 /* conformance_run runs the suite on the back end and is the number of tests that failed. */
 int conformance_run(const struct conformance *back_end);
 
+/* conformance_unjudged is a test that every run so far skipped or failed, or NULL. */
+const char *conformance_unjudged(void);
+
 #endif
