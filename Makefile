@@ -196,7 +196,8 @@ HOUSE_SUITES := $(HOUSE_BATS:tests/house/%.bats=house/%) house/examples
 FUZZ_SUITES := $(FUZZ_SRC:tests/fuzz/%.c=fuzz/%)
 BENCH_SUITES := $(BENCH_SRC:tests/bench/%.c=bench/%)
 CHECKED := $(foreach v,release asan,$(addprefix $(v)/,$(UNIT_SUITES) $(CRASH_SUITES) $(BATS_SUITES))) \
-	$(addprefix tsan/,$(THREAD_SUITES)) $(HOUSE_SUITES) $(FUZZ_SUITES) $(BENCH_SUITES)
+	$(addprefix tsan/,$(THREAD_SUITES)) $(HOUSE_SUITES) house/specified $(FUZZ_SUITES) \
+	$(BENCH_SUITES)
 
 .PHONY: check check-suites
 check:
@@ -205,11 +206,14 @@ check:
 	+@$(MAKE) -k $(PARALLEL) VARIANT=release RESULTS=$(RESULTS)/check check-suites; \
 		tests/total $(RESULTS)/check $(CHECKED)
 
-check-suites: check-release check-asan check-tsan check-fuzz check-bench
+check-suites: check-release check-specified check-asan check-tsan check-fuzz check-bench
 
 # Each variant is built by one make only.
-.PHONY: check-release check-asan check-tsan check-fuzz check-bench
+.PHONY: check-release check-specified check-asan check-tsan check-fuzz check-bench
 check-release: unit-suites crash-suites bats-suites house-suites
+# The tests that the specification of GPU memory names are among those that passed.
+check-specified: check-release
+	@$(SUITE) -1 house/specified tests/specified $(RESULTS)
 check-asan:
 	+@$(MAKE) VARIANT=asan unit-suites crash-suites bats-suites
 check-tsan:
