@@ -70,7 +70,7 @@ enum rig_status rig_size_parse(const char *text, uint64_t *out_bytes, struct rig
         return RIG_OK;
     }
     invalid(err, text, *p == '.' ? "fractions are not sizes" : "not a size");
-    if (p[0] && p[1] == 'B' && !p[2] && strchr("kKMGT", p[0]))
+    if (p[1] == 'B' && !p[2] && strchr("kKMGT", p[0]))
         rig_hint(err, "write %ciB: sizes here are binary", p[0] == 'k' ? 'K' : p[0]);
     else
         rig_hint(err, "digits and one of B K KiB M MiB G GiB T TiB");

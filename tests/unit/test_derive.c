@@ -318,6 +318,21 @@ static void virtual_functions_are_found_by_offset_and_stride(void **state)
     rig_topology_free(t);
 }
 
+/* A part of the source, with buses that nothing leads to: system peripherals (0880) and performance
+   counters (1101) of Intel's, in a slot of their own, are a processor's, on a root bus. */
+static void a_processors_own_functions_are_on_a_root_bus(void **state)
+{
+    (void)state;
+    struct rig_topology *t = build_machine(
+        "7d:08.0 pci id=8086:2014 class=088000\n7e:08.0 pci id=8086:2014 class=110100\n"
+        "7f:08.0 pci id=8086:2014 class=0c0300\n80:00.0 pci id=8086:2014 class=088000\n"
+        "81:08.0 pci id=1022:2014 class=088000\n",
+        NULL);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(t->node[i].f.parent_known.know, i < 2 ? RIG_FACT_KNOWN : RIG_FACT_UNKNOWN);
+    rig_topology_free(t);
+}
+
 /* PCI-to-PCI bridge specification 1.2, 3.2.5.3: the secondary bus number is zero after reset. */
 static void a_bridge_that_was_never_set_up_leads_nowhere(void **state)
 {
@@ -540,6 +555,7 @@ int main(void)
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(a_bus_that_two_bridges_claim_belongs_to_neither),
         cmocka_unit_test(virtual_functions_are_found_by_offset_and_stride),
+        cmocka_unit_test(a_processors_own_functions_are_on_a_root_bus),
         cmocka_unit_test(a_bridge_that_was_never_set_up_leads_nowhere),
         cmocka_unit_test(a_port_is_known_by_its_id_only_where_that_is_shown),
         cmocka_unit_test(the_last_bus_and_a_stride_of_nothing_end_the_virtual_functions),

@@ -3,8 +3,6 @@
    decision, by hand. */
 #include "builder.h"
 
-#include "topology/gates.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -189,76 +187,6 @@ static void memory_decode_that_is_off_is_told(void **state)
         for (int i = 0; i < last.gate_count; i++)
             assert_null(strstr(last.gates[i].why, "decode"));
     }
-    rig_topology_free(t);
-}
-
-/* A BAR lies at a multiple of its size, and as a whole in the window that holds it. */
-static void a_bound_of_a_bars_size_needs_its_address(void **state)
-{
-    (void)state;
-    struct rig_topology *t = client();
-    int gpu = function_at(t, "04:00.0");
-    struct rig_function *f = at(t, "04:00.0"), *port = at(t, "02:01.0");
-    f->bar[0].bus = fact_unknown(NULL);
-    assert_int_equal(bar_bound(t, gpu, 0), 0);
-    f->bar[0].bus = fact_known(0);
-    assert_int_equal(bar_bound(t, gpu, 0), 0);
-    f->bar[0].bus = fact_known(0xc0000000);
-    assert_int_equal(bar_bound(t, gpu, 0), 1u << 30);
-    port->memory.base = fact_known(0xc0000000);
-    assert_int_equal(bar_bound(t, gpu, 0), 1u << 30); /* its end is not known */
-    port->memory.limit = fact_known(0xc00fffff);
-    assert_int_equal(bar_bound(t, gpu, 0), 1u << 20);
-    port->memory.base = fact_known(0xc0100000); /* the window is another's */
-    port->memory.limit = fact_known(0xc01fffff);
-    assert_int_equal(bar_bound(t, gpu, 0), 1u << 30);
-    port->memory.base = fact_known(0xb0000000);
-    port->memory.limit = fact_known(0xbfffffff);
-    assert_int_equal(bar_bound(t, gpu, 0), 1u << 30);
-    /* One that ends where the BAR begins has room for one byte. */
-    port->memory.limit = fact_known(0xc0000000);
-    assert_int_equal(bar_bound(t, gpu, 0), 1);
-    f->parent = -1;
-    assert_int_equal(bar_bound(t, gpu, 0), 1u << 30);
-    rig_topology_free(t);
-}
-
-/* How many bits the address of the BAR's last byte has. */
-static void a_bar_needs_the_bits_of_its_last_byte(void **state)
-{
-    (void)state;
-    struct rig_topology *t = client();
-    int gpu = function_at(t, "04:00.0");
-    struct rig_bar *bar = &at(t, "04:00.0")->bar[0];
-    static const struct {
-        uint64_t address, bytes;
-        unsigned bits;
-    } rows[] = {
-        {0x80000000, 0x80000000, 32},
-        {0xfffc0000000, 0x40000000, 44},
-        {0xfffc0000000, 0x80000000, 45},
-        {UINT64_MAX - 0xfff, 0x1000, 64},
-        {UINT64_MAX - 0xfff, 0x2000, 0}, /* past the end of addresses */
-        {0x1000, 0, 0},
-        {0, 1, 0},
-        {0, 2, 1},
-    };
-    for (size_t i = 0; i < RIG_ARRAY_LENGTH(rows); i++) {
-        bar->bus = fact_known(rows[i].address);
-        bar->size = fact_known(rows[i].bytes);
-        assert_int_equal(side_of(t, gpu).bits_needed, rows[i].bits);
-    }
-    bar->size = fact_unknown(NULL);
-    assert_int_equal(side_of(t, gpu).bits_needed, 0);
-    bar->bus = fact_unknown(NULL);
-    assert_int_equal(side_of(t, gpu).bits_needed, 0);
-    /* Radeon entries hold 44 bits; the vendor alone does not tell. */
-    assert_int_equal(side_of(t, gpu).bits_held, 44);
-    at(t, "04:00.0")->device = fact_unknown(NULL);
-    assert_int_equal(side_of(t, gpu).bits_held, 0);
-    at(t, "04:00.0")->vendor = fact_unknown(NULL);
-    assert_int_equal(side_of(t, gpu).bits_held, 0);
-    assert_int_equal(side_of(t, gpu).space, SPACE_UNKNOWN);
     rig_topology_free(t);
 }
 
@@ -532,6 +460,22 @@ static void an_unread_port_is_missing_with_its_reason(void **state)
     rig_topology_free(t);
 }
 
+/* A root bus that is one by assumption alone, and a card that was moved to try it. */
+static void an_assumed_place_is_named_with_what_is_above(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("17:00.0 rp 18-18 id=8086:1234 type=unknown\n18:00.0 ep type=unknown\n"
+                      "3a:00.0 rp 3b-3b id=8086:1234 type=unknown\n3b:00.0 ep type=unknown\n",
+                      "AMD:25");
+    ask(t, "18:00.0", "3b:00.0");
+    expect_assumed("parent 0000:17:00.0", "a root bus", "no bridge in the source leads to its bus");
+    assert_int_equal(rig_topology_set_parent(t, "18:00.0", "3a:00.0", "a try", NULL), RIG_OK);
+    ask(t, "18:00.0", "3b:00.0");
+    expect_assumed("parent 0000:18:00.0", "0000:3a:00.0", "a try");
+    rig_topology_free(t);
+}
+
 /* A path of more ports than there is room for notes: the first are named. */
 static void as_many_assumptions_are_named_as_there_is_room_for(void **state)
 {
@@ -570,8 +514,6 @@ int main(void)
         cmocka_unit_test(a_gpu_without_a_memory_bar_is_not_reached),
         cmocka_unit_test(a_bar_has_an_address_where_either_is_shown),
         cmocka_unit_test(memory_decode_that_is_off_is_told),
-        cmocka_unit_test(a_bound_of_a_bars_size_needs_its_address),
-        cmocka_unit_test(a_bar_needs_the_bits_of_its_last_byte),
         cmocka_unit_test(a_group_is_named_with_its_type_unless_an_assumption_says_otherwise),
         cmocka_unit_test(a_host_bridge_is_named_with_what_the_list_says),
         cmocka_unit_test(a_host_bridge_that_is_not_known_says_why),
@@ -583,6 +525,7 @@ int main(void)
         cmocka_unit_test(ids_assumed_of_a_host_bridge_are_named_whichever_half_it_is),
         cmocka_unit_test(memory_and_bar_are_named_where_assumed),
         cmocka_unit_test(an_unread_port_is_missing_with_its_reason),
+        cmocka_unit_test(an_assumed_place_is_named_with_what_is_above),
         cmocka_unit_test(as_many_assumptions_are_named_as_there_is_room_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
