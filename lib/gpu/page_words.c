@@ -1,15 +1,13 @@
 /* Words of tables on their way to memory. */
 #include "gpu/page_plan.h"
 
-#include <string.h>
-
 static const uint64_t zeros[RIG_TABLE_PAGE / 8];
 
 /* Stores zeros where words are made. */
 static void zero(const struct page_plan *p, const struct page_node *node, unsigned from,
                  unsigned to)
 {
-    memset(p->words[node->level].out + from, 0, (size_t)(to - from) * 8);
+    rig_fill_zeros(to - from, p->words[node->level].out + from);
 }
 
 /* The outcome of writing words [low, high) of node's table, in the shadow. */

@@ -409,7 +409,10 @@ static enum rig_status clear_pointer(struct page_plan *p, struct page_node *node
 {
     if (child->leaves != 0 || child->children != 0 || child->kept)
         return RIG_OK;
-    if (child->link != LINK_NO) {
+    struct page_words *w = &p->words[node->level];
+    if (child->link != LINK_NO && w->low != w->high && w->high == child->slot) {
+        w->high++;
+    } else if (child->link != LINK_NO) {
         enum rig_status status = words_mark(p, node, child->slot, child->slot + 1u);
         if (status != RIG_OK)
             return status;
@@ -431,7 +434,7 @@ static enum rig_status clear_table(struct page_plan *p, struct page_node *node)
     w->low = node->run[0].first * wide;
     w->high = w->low + node->run[0].count * wide;
     if (w->placed)
-        memset(w->out + w->low, 0, (size_t)(w->high - w->low) * sizeof *w->out);
+        rig_fill_zeros(w->high - w->low, w->out + w->low);
     else
         status = words_send(p, node);
     w->low = w->high = 0;
@@ -444,14 +447,17 @@ static enum rig_status clear_table(struct page_plan *p, struct page_node *node)
     return RIG_OK;
 }
 
-/* Whether all that is in node's table is one run from `address` to `last`. */
-static bool is_one_run(const struct page_plan *p, const struct page_node *node, uint64_t address,
-                       uint64_t last)
+/* Whether all that is in `child` is one run from `address` to `last`, which are below one entry of
+   node. */
+static bool is_one_run(const struct page_plan *p, const struct page_node *node,
+                       const struct page_node *child, uint64_t address, uint64_t last)
 {
-    const struct page_run *run = &node->run[0];
-    return node->children == 0 && node->runs == 1 &&
-           run->first >= shadow_index(p->t, node->level, address) &&
-           run->first + run->count <= shadow_index(p->t, node->level, last) + 1u;
+    const struct page_run *run = &child->run[0];
+    if (child->children != 0 || child->runs != 1)
+        return false;
+    return last - address == shadow_page(p->t, node->level) - 1 ||
+           (run->first >= shadow_index(p->t, child->level, address) &&
+            run->first + run->count <= shadow_index(p->t, child->level, last) + 1u);
 }
 
 static enum rig_status clear_below(struct page_plan *p, struct page_node *node, unsigned i,
@@ -462,7 +468,7 @@ static enum rig_status clear_below(struct page_plan *p, struct page_node *node, 
         struct page_node *child = shadow_child(p->t, node, i, half);
         if (!child)
             continue;
-        enum rig_status status = is_one_run(p, child, address, last)
+        enum rig_status status = is_one_run(p, node, child, address, last)
                                      ? clear_table(p, child)
                                      : plan_clear(p, child, address, last);
         if (status == RIG_OK)

@@ -231,6 +231,20 @@ static void a_filled_run_is_each_entry_written_alone(void **state)
     }
 }
 
+static void zeros_are_written_where_they_are_asked_for_alone(void **state)
+{
+    (void)state;
+    uint64_t out[600];
+    for (unsigned from = 1; from < 12; from++)
+        for (unsigned n = 0; n <= 512; n += n < 40 ? 1 : 59) {
+            memset(out, 0xa5, sizeof out);
+            rig_fill_zeros(n, out + from);
+            for (unsigned k = 0; k < 600; k++)
+                assert_int_equal(out[k],
+                                 k >= from && k < from + n ? 0 : UINT64_C(0xa5a5a5a5a5a5a5a5));
+        }
+}
+
 static void an_address_beyond_its_field_is_refused(void **state)
 {
     (void)state;
@@ -589,6 +603,7 @@ int main(void)
         cmocka_unit_test(a_directory_is_read_back_as_the_table_it_points_at),
         cmocka_unit_test(no_entry_of_any_words_leads_a_walk_astray),
         cmocka_unit_test(a_filled_run_is_each_entry_written_alone),
+        cmocka_unit_test(zeros_are_written_where_they_are_asked_for_alone),
         cmocka_unit_test(an_address_beyond_its_field_is_refused),
         cmocka_unit_test(an_unaligned_base_is_refused),
         cmocka_unit_test(all_ones_is_a_lost_device_and_no_entry),

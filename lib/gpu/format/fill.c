@@ -7,15 +7,16 @@
 #include <endian.h>
 
 #define LANES 8
+#define ZEROS 2
 
-/* By whether entries are 16 bytes: which words of eight are not 0, and how many entries each is
-   past the first. */
-static const uint64_t used[2][LANES] = {
+/* By the kind of run, of entries of 8 bytes, of 16, or of nothing but zeros: which words of eight
+   are not 0, and how many entries each is past the first. */
+static const uint64_t used[3][LANES] = {
     {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
      UINT64_MAX},
     {UINT64_MAX, 0, UINT64_MAX, 0, UINT64_MAX, 0, UINT64_MAX, 0},
 };
-static const uint64_t past[2][LANES] = {
+static const uint64_t past[3][LANES] = {
     {0, 1, 2, 3, 4, 5, 6, 7},
     {0, 0, 1, 0, 2, 0, 3, 0},
 };
@@ -24,7 +25,7 @@ static const uint64_t past[2][LANES] = {
 struct run {
     uint64_t word, words;
     unsigned shift;
-    unsigned pairs; /* 1: entries are 16 bytes */
+    unsigned kind; /* 0, 1 or ZEROS: the row of the tables above */
     uint64_t *out;
 };
 
@@ -32,7 +33,7 @@ struct run {
 static void fill_rest(const struct run *r, uint64_t from)
 {
     for (uint64_t k = from; k < r->words; k++)
-        r->out[k] = r->pairs && k % 2 == 1 ? 0 : htole64(r->word + (k >> r->pairs << r->shift));
+        r->out[k] = htole64((r->word + (k >> r->kind << r->shift)) & used[r->kind][k % LANES]);
 }
 
 #if defined(__x86_64__)
@@ -40,12 +41,12 @@ static void fill_rest(const struct run *r, uint64_t from)
 
 __attribute__((target("avx512f"))) static void fill_512(const struct run *r)
 {
-    __m512i mask = _mm512_loadu_si512(used[r->pairs]), ones = _mm512_srli_epi64(mask, 63);
+    __m512i mask = _mm512_loadu_si512(used[r->kind]), ones = _mm512_srli_epi64(mask, 63);
     __m128i shift = _mm_cvtsi32_si128((int)r->shift),
-            by = _mm_cvtsi32_si128((int)(r->shift + 3 - r->pairs));
+            by = _mm_cvtsi32_si128((int)(r->shift + 3 - r->kind));
     __m512i step = _mm512_sll_epi64(ones, by);
     __m512i v = _mm512_add_epi64(_mm512_and_si512(mask, _mm512_set1_epi64((long long)r->word)),
-                                 _mm512_sll_epi64(_mm512_loadu_si512(past[r->pairs]), shift));
+                                 _mm512_sll_epi64(_mm512_loadu_si512(past[r->kind]), shift));
     uint64_t k = 0, words = r->words, *out = r->out;
     for (; k + LANES <= words; k += LANES, v = _mm512_add_epi64(v, step))
         _mm512_storeu_si512(out + k, v);
@@ -63,11 +64,11 @@ __attribute__((target("avx2"))) static void fill_256(const struct run *r)
     __m256i v[2], step[2], word = _mm256_set1_epi64x((long long)r->word);
     uint64_t k = 0;
     for (int i = 0; i < 2; i++) {
-        __m256i mask = load_256(used[r->pairs] + 4 * i);
+        __m256i mask = load_256(used[r->kind] + 4 * i);
         v[i] = _mm256_add_epi64(_mm256_and_si256(mask, word),
-                                _mm256_sll_epi64(load_256(past[r->pairs] + 4 * i), shift));
+                                _mm256_sll_epi64(load_256(past[r->kind] + 4 * i), shift));
         step[i] = _mm256_sll_epi64(_mm256_srli_epi64(mask, 63),
-                                   _mm_cvtsi32_si128((int)(r->shift + 3 - r->pairs)));
+                                   _mm_cvtsi32_si128((int)(r->shift + 3 - r->kind)));
     }
     for (; k + LANES <= r->words; k += LANES)
         for (int i = 0; i < 2; i++) {
@@ -83,11 +84,11 @@ static void fill_128(const struct run *r)
     __m128i v[4], step[4], word = _mm_set1_epi64x((long long)r->word);
     uint64_t k = 0;
     for (int i = 0; i < 4; i++) {
-        __m128i mask = _mm_loadu_si128((const __m128i *)(const void *)(used[r->pairs] + 2 * i));
-        __m128i at = _mm_loadu_si128((const __m128i *)(const void *)(past[r->pairs] + 2 * i));
+        __m128i mask = _mm_loadu_si128((const __m128i *)(const void *)(used[r->kind] + 2 * i));
+        __m128i at = _mm_loadu_si128((const __m128i *)(const void *)(past[r->kind] + 2 * i));
         v[i] = _mm_add_epi64(_mm_and_si128(mask, word), _mm_sll_epi64(at, shift));
         step[i] = _mm_sll_epi64(_mm_srli_epi64(mask, 63),
-                                _mm_cvtsi32_si128((int)(r->shift + 3 - r->pairs)));
+                                _mm_cvtsi32_si128((int)(r->shift + 3 - r->kind)));
     }
     for (; k + LANES <= r->words; k += LANES)
         for (int i = 0; i < 4; i++) {
@@ -113,6 +114,14 @@ static void fill(const struct run *r)
 }
 #endif
 
+static void make(const struct run *r)
+{
+    if (r->words < LANES)
+        fill_rest(r, 0);
+    else
+        fill(r);
+}
+
 void rig_fill(const struct rig_format *f, unsigned level, uint64_t word, uint64_t count,
               uint64_t *out)
 {
@@ -121,10 +130,13 @@ void rig_fill(const struct rig_format *f, unsigned level, uint64_t word, uint64_
     struct run r = {.word = word,
                     .words = count << pairs,
                     .shift = (unsigned)(l->shift - f->address_down),
-                    .pairs = pairs,
+                    .kind = pairs,
                     .out = out};
-    if (r.words < LANES)
-        fill_rest(&r, 0);
-    else
-        fill(&r);
+    make(&r);
+}
+
+void rig_fill_zeros(uint64_t words, uint64_t *out)
+{
+    struct run r = {.words = words, .kind = ZEROS, .out = out};
+    make(&r);
 }
