@@ -288,7 +288,7 @@ static enum rig_status try_move(struct attempt *a, const struct rig_topology *t,
              short_name(t, port, where),
              has_below(t, port) ? ", in exchange for what is there" : "");
     status = end_step(&m, err);
-    if (status == RIG_OK && settings && m.reach.answer == RIG_ANSWER_NO)
+    if (status == RIG_OK && settings)
         status = clear_acs(&m, err);
     *out_done = status == RIG_OK && m.reach.answer != RIG_ANSWER_NO;
     for (int k = 0; *out_done && k < m.count; k++)

@@ -356,6 +356,10 @@ static void several_settings_make_one_remedy(void **state)
                         "echo 14 > /sys/bus/pci/devices/0000:04:00.0/resource0_resize");
     assert_int_equal(s[2].kind, RIG_REMEDY_ACS);
     assert_int_equal(s[2].answer, RIG_ANSWER_YES);
+    /* iommu= is a parameter of x86 alone */
+    t->machine.cpu_family = fact_absent();
+    assert_int_equal(remedy(t, "03:00.0", "04:00.0", s), 3);
+    assert_string_equal(s[0].parameter, "iommu.passthrough=1");
     rig_topology_free(t);
 }
 

@@ -82,7 +82,7 @@ static void some_tree(struct rig_topology *t, uint32_t domain, int bus, int devi
     int below = type == RIG_PCIE_UPSTREAM_PORT ? RIG_PCIE_DOWNSTREAM_PORT
                 : pick(2)                      ? RIG_PCIE_UPSTREAM_PORT
                                                : RIG_PCIE_ENDPOINT;
-    int children = type == RIG_PCIE_UPSTREAM_PORT ? 1 + (int)pick(4) : 1;
+    int children = type == RIG_PCIE_UPSTREAM_PORT ? 1 + (int)pick(pick(3) ? 4 : 9) : 1;
     int index = t->count - 1;
     for (int d = 0; d < children; d++)
         some_tree(t, domain, secondary, d, below, depth - 1);
@@ -312,18 +312,18 @@ static void what_is_not_kept_is_worked_out_again(void **state)
     rig_topology_free(t);
 }
 
-/* Sixty kinds of GPUs at the end of 80 bridges in a row, each with a bus full of others: a row has
-   a run of cells for each bridge. */
+/* GPUs of ten kinds, with three ways of redirecting, at the end of 140 bridges in a row, each with
+   a bus full of others: a row has a run of cells for each bridge. */
 static void runs_are_let_go_when_they_are_many(void **state)
 {
     (void)state;
     struct rig_topology *t = topology_new(RIG_SOURCE_CAPTURE);
-    for (unsigned bus = 0; bus < 80; bus++) {
+    for (unsigned bus = 0; bus < 236; bus++) {
         struct node *n = add(t, (struct rig_bdf){0, (uint8_t)bus, 31, 0});
         n->f.header_type = fact_known(1);
         n->f.pcie_type = n->f.acs_control = fact_absent();
         n->f.secondary = fact_known(bus + 1);
-        n->f.subordinate = fact_known(80);
+        n->f.subordinate = fact_known(236);
         for (unsigned i = 0; i < 13; i++) {
             n = add(t, (struct rig_bdf){0, (uint8_t)bus, (uint8_t)i, 0});
             n->f.header_type = fact_known(0);
@@ -331,12 +331,16 @@ static void runs_are_let_go_when_they_are_many(void **state)
         }
     }
     for (unsigned i = 0; i < 60; i++) {
-        add_gpu(t, (struct rig_bdf){0, 80, (uint8_t)(i / 8), (uint8_t)(i % 8)}, i);
-        t->node[t->count - 1].place = PLACE_BY_BUSES;
-        t->node[t->count - 1].f.pcie_type = fact_absent();
+        add_gpu(t, (struct rig_bdf){0, 236, (uint8_t)(i / 8), (uint8_t)(i % 8)}, i);
+        struct node *n = &t->node[t->count - 1];
+        n->place = PLACE_BY_BUSES;
+        n->f.pcie_type = i % 3 == 1 ? fact_unknown("not read") : fact_absent();
+        n->f.acs_control = i % 3 == 0   ? fact_known(0x1d)
+                           : i % 3 == 1 ? fact_unknown("not read")
+                                        : fact_absent();
     }
     assert_int_equal(topology_finish(t, "deep", NULL), RIG_OK);
-    compare(t, rig_rules_for("6.1"), 589, 0);
+    compare(t, rig_rules_for("6.1"), 1789, 0);
     rig_topology_free(t);
 }
 

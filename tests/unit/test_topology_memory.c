@@ -411,6 +411,32 @@ static void memory_that_runs_out_over_a_wide_table_is_a_status(void **state)
     every_action_of(text, "Intel:6", "gpu0", "gpu5");
 }
 
+/* The row that functions of one switch share, with another such switch above it. */
+static void memory_that_runs_out_over_rows_of_nested_switches_is_none(void **state)
+{
+    (void)state;
+    char text[4000] = CLIENT "00:01.0 rp 01-40\n01:00.0 up 02-40\n";
+    for (int i = 0; i < 14; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "02:%02x.0 down %02x-%02x\n%02x:00.0%s", i, i + 3,
+                 i + 3, i + 3, GPU);
+    }
+    strcat(text, "02:1f.0 down 20-40\n20:00.0 up 21-40\n");
+    for (int i = 0; i < 14; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "21:%02x.0 down %02x-%02x\n%02x:00.0%s", i,
+                 i + 0x22, i + 0x22, i + 0x22, GPU);
+    }
+    struct ground g = {.t = build_machine(text, "Intel:6")};
+    g.from = rig_topology_find(g.t, "22:00.0");
+    for (int k = 0; k < 2; k++) {
+        g.to = rig_topology_find(g.t, k ? "03:00.0" : "23:00.0");
+        for_good = k == 1;
+        try_every("nested table", table, &g);
+    }
+    rig_topology_free(g.t);
+}
+
 static void memory_that_runs_out_on_a_capture_is_a_status(void **state)
 {
     (void)state;
@@ -517,6 +543,7 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out_at_a_path_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_each_remedy_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_a_wide_table_is_a_status),
+        cmocka_unit_test(memory_that_runs_out_over_rows_of_nested_switches_is_none),
         cmocka_unit_test(memory_that_runs_out_over_a_move_and_a_setting_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_files_is_a_status),
     };
