@@ -63,9 +63,8 @@ static json_t *size_of(struct writer *w, uint64_t bytes)
         return number_of(w, bytes);
     char text[RIG_SIZE_MAX];
     rig_size_format(bytes, text);
-    char *space = strchr(text, ' ');
-    if (space)
-        memmove(space, space + 1, strlen(space));
+    char *space = strchr(text, ' '); /* between the number and its unit */
+    memmove(space, space + 1, strlen(space));
     return string_of(w, text);
 }
 
@@ -92,16 +91,14 @@ static json_t *flags_of(struct writer *w, const struct capture_word *words, uint
 {
     char text[64] = "";
     size_t used = 0;
-    uint64_t left = value;
     for (; words->word; words++) {
         bool set = words->value ? (value & words->value) != 0 : !(value & RIG_BAR_IO);
         if (!set)
             continue;
-        left &= ~words->value;
         used +=
             (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? " " : "", words->word);
     }
-    return left ? number_of(w, value) : string_of(w, text);
+    return string_of(w, text);
 }
 
 static json_t *value_of(struct writer *w, const struct capture_field *f, uint64_t value)

@@ -249,7 +249,6 @@ static enum rig_status add_root(struct lspci_tree *tree, const struct bracket *b
 static bool same_place(const struct node *a, const struct node *b)
 {
     return a->place == b->place && rig_bdf_compare(a->parent_bdf, b->parent_bdf) == 0 &&
-           a->f.secondary.know == b->f.secondary.know &&
            a->f.secondary.value == b->f.secondary.value &&
            a->f.subordinate.value == b->f.subordinate.value;
 }

@@ -75,6 +75,8 @@ static void values_out_of_form_are_refused_with_the_form(void **state)
         {ONE("\"link_speed\":\"123456 GT/s\""), "is no link speed", NULL},
         {ONE("\"link_speed\":\"8.x GT/s\""), "is no link speed", NULL},
         {ONE("\"link_speed\":\"8.:GT/s\""), "is no link speed", NULL},
+        {ONE("\"link_speed\":\"8. GT/s\""), "is no link speed", NULL},
+        {"{\n\"a\":[[[[[[[[[[[[[[[[[[", "deeper", NULL},
         {ONE("\"link_speed\":\".5 GT/s\""), "is no link speed", NULL},
         {ONE("\"gpu_memory\":\"16GB\""), "\"16GB\" is no size such as", NULL},
         {ONE("\"gpu_memory\":\"\""), "\"\" is no size such as", NULL},
@@ -201,6 +203,8 @@ static void each_form_of_a_field_comes_back_as_it_was(void **state)
          "\"assumed\": \"b\""},
         {ONE("\"bars\":{\"0\":{\"bus\":{\"value\":\"0x1000\",\"from\":\"b\"},\"cpu\":\"0x1000\"}}"),
          "\"from\": \"b\""},
+        {ONE("\"bars\":{\"0\":{\"cpu\":{\"value\":\"0x1000\",\"from\":\"b\"},\"bus\":\"0x1000\"}}"),
+         "\"from\": \"b\""},
         {ONE("\"bars\":{\"0\":{\"address\":{\"value\":\"0x1000\",\"assumed\":\"a\"}}}"),
          "\"address\": {"},
         {ONE("\"bars\":{\"0\":{\"size\":\"4KiB\"}}"), "\"size\": \"4KiB\""},
@@ -239,12 +243,31 @@ static void each_form_of_a_field_comes_back_as_it_was(void **state)
         comes_back(rows[i].text, rows[i].part);
 }
 
+/* A size that is no power of two says nothing of the alignment. */
+static void redaction_keeps_the_order_of_bars_of_odd_sizes(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        accept(ONE("\"bars\":{\"0\":{\"flags\":\"memory\",\"address\":\"0x28800000000\"},"
+                   "\"1\":{\"flags\":\"memory\",\"address\":\"0x28900000000\",\"size\":4096}}"));
+    t->node[0].f.bar[0].size = fact_known(3u << 20);
+    char *text;
+    size_t bytes;
+    assert_int_equal(rig_topology_capture(t, true, &text, &bytes, NULL), RIG_OK);
+    /* both move down by the same multiple of the alignment of the first address */
+    assert_non_null(strstr(text, "\"0x20000000000\""));
+    assert_non_null(strstr(text, "\"0x20100000000\""));
+    free(text);
+    rig_topology_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_of_another_kind_are_refused_by_what_they_are),
         cmocka_unit_test(values_out_of_form_are_refused_with_the_form),
         cmocka_unit_test(each_form_of_a_field_comes_back_as_it_was),
+        cmocka_unit_test(redaction_keeps_the_order_of_bars_of_odd_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

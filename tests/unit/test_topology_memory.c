@@ -496,7 +496,8 @@ static void memory_that_runs_out_on_a_text_of_everything_is_a_status(void **stat
                               "\tControl: I/O-\n\n",
                               i / 30 * 8, i % 30 + 2, i);
     n += (size_t)snprintf(g.text + n, room - n,
-                          "0001:00:01.0/01:00.0/02:00.0 PCI bridge: A\xc2\xa0Name [1234:0001]\n"
+                          "0001:00:01.0/01:00.0/02:00.0 PCI bridge: A\xc2\xa0"
+                          "Caf\xe9 [1234:0001]\n"
                           "00: 34 12 01 00 07 00 10 00 a1 00 04 06 00 00 01 00\n"
                           "10: 00 00 00 00 00 00 00 00 02 03 03 00 00 00 00 00\n"
                           "20: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"
@@ -523,8 +524,8 @@ static void memory_that_runs_out_at_a_path_is_a_status(void **state)
             "00:01.0 PCI bridge: A [1234:0002]\n\tBus: primary=00, secondary=01, subordinate=01\n");
         for (int i = 1; i < 64; i++)
             g.bytes += (size_t)snprintf(g.text + g.bytes, 16384 - g.bytes,
-                                        "%02x:%02x.0 Serial controller: A [1234:0003]\n", i / 16 * 16,
-                                        i % 16 + 2);
+                                        "%02x:%02x.0 Serial controller: A [1234:0003]\n",
+                                        i / 16 * 16, i % 16 + 2);
         g.bytes += (size_t)snprintf(g.text + g.bytes, 16384 - g.bytes, "%s", paths[k]);
         every_action_on(paths[k], &g, "00:03.0", "00:04.0");
     }
