@@ -203,11 +203,11 @@ struct judge *judge_open(const struct judge_machine *shape, bool files)
 static struct model_room room(const struct judge *j, int life)
 {
     struct twin_audit audit;
-    uint64_t pool, system;
     twin_audit(j->machine, &audit);
-    model_due(&j->model, life, &pool, &system);
-    return (struct model_room){.pool = pool_free(j, life) + pool,
-                               .system = audit.free_bytes + system};
+    struct model_room due = model_due(&j->model, life);
+    due.pool += pool_free(j, life);
+    due.system += audit.free_bytes;
+    return due;
 }
 
 /* After a request that began: what waited went back, or may have. */

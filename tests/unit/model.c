@@ -162,7 +162,8 @@ unsigned model_may_alloc(const struct model *m, int life, enum model_kind kind, 
     if (kind == MODEL_HOST) {
         bytes = (bytes + PAGE - 1) & ~(PAGE - 1);
         if (room.system < bytes)
-            return MODEL_SET(RIG_NO_ROOM) | (bytes > m->system ? MODEL_SET(RIG_REFUSED) : 0);
+            return MODEL_SET(RIG_NO_ROOM) | (bytes > m->system ? MODEL_SET(RIG_REFUSED) : 0) |
+                   (room.system + room.more >= bytes ? MODEL_SET(RIG_OK) : 0);
     } else {
         bytes = round_own(bytes);
         if (pool < bytes)
@@ -171,7 +172,8 @@ unsigned model_may_alloc(const struct model *m, int life, enum model_kind kind, 
         /* A page table spoils one slot at most. */
         if (kind == MODEL_BAR && slots(m, life, bytes, &shown) <= model_tables(m, life) / PAGE)
             set |= MODEL_SET(RIG_NO_ROOM);
-        /* Where the BAR shows a part, page tables have a pool of their own in it, a quarter at most. */
+        /* Where the BAR shows a part, page tables have a pool of their own in it, a quarter at
+         * most. */
         const struct model_gpu *g = &m->gpu[m->life[life].gpu];
         if (kind == MODEL_BAR && g->window < g->bytes &&
             2 * bytes + (g->window - g->first) / 4 > shown)
@@ -332,9 +334,9 @@ static bool lent(const struct model *m, int block)
     return false;
 }
 
-void model_due(const struct model *m, int life, uint64_t *out_pool, uint64_t *out_system)
+struct model_room model_due(const struct model *m, int life)
 {
-    *out_pool = *out_system = 0;
+    struct model_room due = {.pool = 0};
     for (int i = 0; i < m->maps; i++) {
         const struct model_map *p = &m->map[i];
         const struct model_block *b = &m->block[p->block];
@@ -342,10 +344,13 @@ void model_due(const struct model *m, int life, uint64_t *out_pool, uint64_t *ou
             p->held != MODEL_MUST || b->stuck != MODEL_NO || peers_reach(m, p->block) != MODEL_NO)
             continue;
         if (own_memory(b))
-            *out_pool += b->bytes;
+            due.pool += b->bytes;
         else if (b->kind == MODEL_HOST && !lent(m, p->block))
-            *out_system += b->bytes;
+            due.system += b->bytes;
+        else
+            due.more += b->bytes; /* pages that only a pin kept, or that one keeps yet */
     }
+    return due;
 }
 
 void model_handed_out(struct model *m, uint64_t page)

@@ -111,10 +111,10 @@ void model_end(struct model *m);
 
 /* ---- how a request may end, without a fault */
 
-/* What is free of the life's memory and of system memory, or goes back at the request's beginning.
- */
+/* What is free of the life's memory and of system memory, or goes back at the request's beginning;
+   `more` of system memory may. */
 struct model_room {
-    uint64_t pool, system;
+    uint64_t pool, system, more;
 };
 unsigned model_may_alloc(const struct model *m, int life, enum model_kind kind, uint64_t bytes,
                          struct model_room room);
@@ -154,8 +154,8 @@ void model_release(struct model *m, int life, bool cut, enum rig_life now);
 /* model_kept is whether others, or a reservation, keep the life's function taken. */
 enum model_tri model_kept(const struct model *m, int life);
 
-/* model_due is what will surely go back at the life's next request. */
-void model_due(const struct model *m, int life, uint64_t *out_pool, uint64_t *out_system);
+/* model_due is what will go back at the life's next request: pool and system for sure. */
+struct model_room model_due(const struct model *m, int life);
 
 /* model_handed_out: the page was given out anew, so what may have held it did not. */
 void model_handed_out(struct model *m, uint64_t page);
