@@ -126,7 +126,8 @@ static struct rig_region stale(struct scene *s)
         if (s->count > 0)
             region.id = s->out[draw(s, s->count)].region.id;
         /* another GPU's id */
-        return is_out(s, region) ? (struct rig_region){.memory = region.memory} : region;
+        region.id = is_out(s, region) ? 0 : region.id;
+        return region;
     default:
         return s->stales > 0 ? s->stale[draw(s, s->stales < STALE ? s->stales : STALE)] : region;
     }
