@@ -208,7 +208,7 @@ EOF_CASES
     IFS= read -r -t 60 second <&"${SHELL_ANSWERS[0]}"
     [[ $answer == '{"command":"version"'* && $second == "$answer" ]]
     pid=$SHELL_ANSWERS_PID
-    exec {SHELL_ANSWERS[1]}>&-
+    eval "exec ${SHELL_ANSWERS[1]}>&-"
     wait "$pid"
 }
 

@@ -18,17 +18,21 @@
 
 /* ---- writing */
 
+/* The object of names as it grows; NULL: memory ran out. */
+static void save_name(const struct name *name, void *context)
+{
+    json_t **all = context;
+    if (*all && json_object_set_new(*all, name->text, json_integer((json_int_t)name->id)) == 0)
+        return;
+    json_decref(*all);
+    *all = NULL;
+}
+
 static json_t *saved_names(const struct rig_session *s)
 {
     json_t *all = json_object();
-    bool whole = all != NULL;
-    for (size_t i = 0; i < s->names && whole; i++)
-        whole =
-            json_object_set_new(all, s->name[i].text, json_integer((json_int_t)s->name[i].id)) == 0;
-    if (whole)
-        return all;
-    json_decref(all);
-    return NULL;
+    names_each(&s->names, save_name, &all);
+    return all;
 }
 
 static json_t *saved_files(const struct rig_session *s)
@@ -118,18 +122,16 @@ static enum rig_status read_names(struct rig_session *s, json_t *all, struct rig
     size_t count = json_object_size(all);
     if (!json_is_object(all) || count > NAMES_MAX)
         return bad(s, "names", err);
-    s->name = calloc(count + 1, sizeof *s->name);
-    if (!s->name)
-        return rig_fail_memory(err);
     const char *key;
     json_t *id;
     json_object_foreach(all, key, id)
     {
-        if (strlen(key) >= NAME_BYTES || !json_is_integer(id) || json_integer_value(id) <= 0)
+        uint64_t number = (uint64_t)json_integer_value(id);
+        if (strlen(key) >= NAME_BYTES || !json_is_integer(id) || json_integer_value(id) <= 0 ||
+            names_of(&s->names, number))
             return bad(s, "a name", err);
-        struct name *n = &s->name[s->names++];
-        strcpy(n->text, key);
-        n->id = (uint64_t)json_integer_value(id);
+        if (!names_add(&s->names, key, number))
+            return rig_fail_memory(err);
     }
     return RIG_OK;
 }

@@ -28,14 +28,6 @@ static bool is_number(const char *text)
     return *text && strspn(text, "0123456789") == strlen(text);
 }
 
-static const struct name *find_name(const struct rig_session *s, const char *text)
-{
-    for (size_t i = 0; i < s->names; i++)
-        if (strcmp(s->name[i].text, text) == 0)
-            return &s->name[i];
-    return NULL;
-}
-
 static enum rig_status check_name(const struct rig_session *s, const char *text,
                                   struct rig_error *err)
 {
@@ -53,66 +45,60 @@ static enum rig_status check_name(const struct rig_session *s, const char *text,
         return rig_fail(err, RIG_INVALID, text, "names of that form are ids");
     if (rig_topology_find(rig_machine_topology(s->machine), text) >= 0)
         return rig_fail(err, RIG_INVALID, text, "a function of the machine is called so");
-    const struct name *other = find_name(s, text);
+    uint64_t other = names_find(&s->names, text);
     struct rig_region region;
     struct rig_region_info info;
-    if (other && gpus_region_named(s->gpus, other->id, &region) &&
+    if (other && gpus_region_named(s->gpus, other, &region) &&
         rig_region_info(region, &info, NULL) == RIG_OK && info.out)
-        return rig_fail(err, RIG_INVALID, text, "r%" PRIu64 " has this name", other->id);
+        return rig_fail(err, RIG_INVALID, text, "r%" PRIu64 " has this name", other);
     return RIG_OK;
-}
-
-static bool give_name(struct rig_session *s, const char *text, uint64_t id)
-{
-    struct name *grown = realloc(s->name, (s->names + 1) * sizeof *grown);
-    if (!grown)
-        return false;
-    s->name = grown;
-    struct name *n = &s->name[s->names++];
-    strcpy(n->text, text);
-    n->id = id;
-    return true;
-}
-
-static void drop_names(struct rig_session *s, uint64_t id)
-{
-    size_t to = 0;
-    for (size_t i = 0; i < s->names; i++)
-        if (s->name[i].id != id)
-            s->name[to++] = s->name[i];
-    s->names = to;
 }
 
 const char *rig_session_region_name(const struct rig_session *s, uint64_t id)
 {
-    for (size_t i = 0; i < s->names; i++)
-        if (s->name[i].id == id)
-            return s->name[i].text;
-    return NULL;
+    return names_of(&s->names, id);
 }
 
-const char *rig_session_names(const struct rig_session *s, size_t i)
+/* Ids of names whose regions are gone. */
+struct gone {
+    const struct rig_session *s;
+    uint64_t *id;
+    size_t count, room;
+};
+
+static void note_gone(const struct name *name, void *context)
 {
-    return i < s->names ? s->name[i].text : NULL;
+    struct gone *g = context;
+    struct rig_region region;
+    if (gpus_region_named(g->s->gpus, name->id, &region))
+        return;
+    if (g->count == g->room) {
+        size_t room = g->room * 2 + 16;
+        uint64_t *grown = realloc(g->id, room * sizeof *grown);
+        if (!grown)
+            return; /* it stays until the next time */
+        g->id = grown;
+        g->room = room;
+    }
+    g->id[g->count++] = name->id;
 }
 
 void request_forget_names(struct rig_session *s)
 {
-    struct rig_region region;
-    size_t to = 0;
-    for (size_t i = 0; i < s->names; i++)
-        if (gpus_region_named(s->gpus, s->name[i].id, &region))
-            s->name[to++] = s->name[i];
-    s->names = to;
+    struct gone g = {.s = s};
+    names_each(&s->names, note_gone, &g);
+    for (size_t i = 0; i < g.count; i++)
+        names_drop(&s->names, g.id[i]);
+    free(g.id);
 }
 
 static uint64_t id_of(const struct rig_session *s, const char *name)
 {
     if (strcmp(name, "@last") == 0)
         return s->last;
-    const struct name *given = find_name(s, name);
+    uint64_t given = names_find(&s->names, name);
     if (given)
-        return given->id;
+        return given;
     if (name[0] != 'r' || !is_number(name + 1) || name[1] == '0' || strlen(name) > 19)
         return 0;
     return strtoull(name + 1, NULL, 10);
@@ -297,7 +283,7 @@ static enum rig_status make_region(struct rig_session *s, struct request *r, con
         return status;
     s->last = out.region.id;
     *out_region = out.region;
-    if (name && !give_name(s, name, out.region.id))
+    if (name && !names_add(&s->names, name, out.region.id))
         return rig_fail_memory(err);
     return RIG_OK;
 }
@@ -402,7 +388,7 @@ enum rig_status rig_session_free(struct rig_session *s, const char *region,
     struct request r = {.verb = VERB_FREE, .id = of.id};
     status = perform(s, &r, &out, err);
     if (status != RIG_INVALID)
-        drop_names(s, of.id);
+        names_drop(&s->names, of.id);
     if (status == RIG_OK)
         *out_region = of;
     return status;

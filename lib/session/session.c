@@ -149,11 +149,9 @@ static void forget(struct rig_session *s)
     files_drop(s);
     json_decref(s->capture);
     free(s->source);
-    free(s->name);
+    names_clear(&s->names);
     s->capture = NULL;
     s->source = NULL;
-    s->name = NULL;
-    s->names = 0;
     s->last = 0;
     s->next_file = FILES_START;
 }

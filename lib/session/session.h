@@ -3,6 +3,7 @@
 #define RIG_SESSION_H
 
 #include "base/base.h"
+#include "session/names.h"
 #include "session/place.h"
 
 #include <jansson.h>
@@ -13,13 +14,7 @@
 #define FILES_START UINT64_C(0x180000000000)
 #define FILES_END UINT64_C(0x1f0000000000)
 
-#define NAME_BYTES 64
 #define WARNINGS_MAX 32
-
-struct name {
-    char text[NAME_BYTES];
-    uint64_t id;
-};
 
 /* A file that is mapped for a region that borrows it, from a page on. `there`: this process has it.
  */
@@ -75,8 +70,7 @@ struct rig_session {
     struct rig_machine *machine;
     struct rig_gpus *gpus;
     uint64_t last; /* region of @last, or 0 */
-    struct name *name;
-    size_t names;
+    struct names names;
     struct mapped_file *file;
     size_t files;
     uint64_t next_file;

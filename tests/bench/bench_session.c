@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -39,6 +40,7 @@ static void check(enum rig_status status, const char *what, const struct rig_err
         stop(what, err);
 }
 
+/* The i-th region of a session; each fifth is a peer's of the one before. */
 static void add_region(struct rig_session *s, enum mix mix, int i)
 {
     static const uint64_t sizes[] = {4096, 8192, 65536, 4096, 12288, 1 << 20, 4096};
@@ -69,16 +71,22 @@ static void take(struct rig_session *s, const char *gpu)
     check(rig_session_take(s, gpu, &options, false, &m, &err), gpu, &err);
 }
 
-/* A session of so many regions; path NULL: in this process. */
-static struct rig_session *build(const char *path, enum mix mix, int regions)
+/* Where the GPUs' addresses of two sessions in one process are. */
+#define SPACE_A UINT64_C(0x200000000000)
+#define SPACE_B UINT64_C(0x400000000000)
+#define SPACE_BYTES (UINT64_C(1) << 40)
+
+/* A session of so many regions; path NULL: in this process, with its addresses from `space` on. */
+static struct rig_session *build(const char *path, enum mix mix, int regions, uint64_t space)
 {
+    struct rig_gpus_options options = {.space_base = space, .space_bytes = SPACE_BYTES};
     struct rig_error err = {.status = RIG_OK};
     struct rig_topology *t;
     struct rig_session *s;
     check(rig_topology_load(MACHINE, &t, &err), MACHINE, &err);
     check(rig_session_begin(path, RIG_SESSION_CHANGE, &s, &err), "begin", &err);
     char *whole = realpath(MACHINE, NULL);
-    check(rig_session_start(s, t, whole, NULL, &err), "start", &err);
+    check(rig_session_start(s, t, whole, space ? &options : NULL, &err), "start", &err);
     free(whole);
     rig_topology_free(t);
     take(s, "gpu0");
@@ -91,7 +99,7 @@ static struct rig_session *build(const char *path, enum mix mix, int regions)
 static void build_file(const char *path, enum mix mix, int regions)
 {
     struct rig_error err = {.status = RIG_OK};
-    struct rig_session *s = build(path, mix, regions);
+    struct rig_session *s = build(path, mix, regions, 0);
     check(rig_session_commit(s, &err), "commit", &err);
     rig_session_end(s);
 }
@@ -177,6 +185,146 @@ static bool one_shot(const char *what, enum mix mix, int regions, int rounds)
     return bench_hold(text, ours / theirs, 1.3);
 }
 
+/* ---- a session in this process */
+
+static double least_of(struct rig_session *s, int rounds, void (*ask)(struct rig_session *s))
+{
+    double least = 1e9;
+    for (int i = 0; i < rounds; i++) {
+        double start = bench_now();
+        for (int k = 0; k < 100; k++)
+            ask(s);
+        least = bench_least(least, (bench_now() - start) / 100);
+    }
+    return least;
+}
+
+static void alloc_and_free(struct rig_session *s)
+{
+    struct rig_error err = {.status = RIG_OK};
+    struct rig_region region;
+    rig_session_turn(s);
+    check(rig_session_alloc(s, "gpu0", RIG_KIND_GPU, 8192, false, "new", &region, &err), "alloc",
+          &err);
+    rig_session_turn(s);
+    check(rig_session_free(s, "new", &region, &err), "free", &err);
+}
+
+static void map_and_free(struct rig_session *s)
+{
+    struct rig_error err = {.status = RIG_OK};
+    struct rig_region region;
+    rig_session_turn(s);
+    check(rig_session_map_peer(s, "gpu1", "buffer-3", NULL, &region, &err), "map_peer", &err);
+    rig_session_turn(s);
+    check(rig_session_free(s, "@last", &region, &err), "free", &err);
+}
+
+static void read_named(struct rig_session *s)
+{
+    struct rig_error err = {.status = RIG_OK};
+    struct rig_access access = {.gpu = NULL};
+    char data[64];
+    rig_session_turn(s);
+    check(rig_session_region(s, "buffer-8", &access.region, &err), "region", &err);
+    check(rig_session_read(s, &access, data, sizeof data, &err), "peek", &err);
+}
+
+static bool shell_requests(int few, int many)
+{
+    static const struct {
+        const char *what;
+        void (*ask)(struct rig_session *s);
+    } requests[] = {{"alloc and free", alloc_and_free},
+                    {"map-peer and free", map_and_free},
+                    {"peek of a name", read_named}};
+    struct rig_session *small = build(NULL, MIX_ALL, few, SPACE_A);
+    struct rig_session *large = build(NULL, MIX_ALL, many, SPACE_B);
+    bool good = true;
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        double a = 1e9, b = 1e9;
+        for (int round = 0; round < (bench_short() ? 1 : 15); round++) {
+            a = bench_least(a, least_of(small, 1, requests[i].ask));
+            b = bench_least(b, least_of(large, 1, requests[i].ask));
+        }
+        char text[128];
+        printf("%s: %.2f us over %d regions, %.2f us over %d\n", requests[i].what, a * 1e6, few,
+               b * 1e6, many);
+        snprintf(text, sizeof text, "%s over %d regions, x over %d", requests[i].what, many, few);
+        good &= bench_hold(text, b / a, 1.5);
+    }
+    rig_session_end(small);
+    rig_session_end(large);
+    return good;
+}
+
+/* What a script that allocates so many regions holds at its peak, the script itself left out. */
+static long script_peak(int regions)
+{
+    char path[64], text[][8] = {"-q", "-m", "-f"}, machine[] = MACHINE;
+    snprintf(path, sizeof path, "%s/script-%d", directory, regions);
+    FILE *f = fopen(path, "w");
+    if (!f)
+        stop(path, NULL);
+    fprintf(f, "open gpu0\n");
+    for (int i = 0; i < regions; i++)
+        fprintf(f, "alloc gpu0 gpu 4K\n");
+    fprintf(f, "close\n");
+    fclose(f);
+    char *argv[] = {rigmem, text[0], text[1], machine, text[2], path, NULL};
+    struct cost cost = run(argv);
+    if (cost.status != 0)
+        stop("script", NULL);
+    return cost.peak_kib;
+}
+
+/* The heap's growth by the regions of a session in this process: what they need, and nothing of how
+   they were asked for. */
+static bool memory(int regions)
+{
+    struct mallinfo2 before = mallinfo2();
+    struct rig_session *empty = build(NULL, MIX_GPU, 0, SPACE_A);
+    struct mallinfo2 with_none = mallinfo2();
+    struct rig_session *full = build(NULL, MIX_GPU, regions, SPACE_B);
+    struct mallinfo2 with_all = mallinfo2();
+    double none =
+        (double)(with_none.uordblks + with_none.hblkhd) - (double)(before.uordblks + before.hblkhd);
+    double all = (double)(with_all.uordblks + with_all.hblkhd) -
+                 (double)(with_none.uordblks + with_none.hblkhd);
+    rig_session_end(empty);
+    rig_session_end(full);
+    double each = (all - none) / regions;
+    printf("a region of a session takes %.0f bytes of memory\n", each);
+    printf("a script of %d allocs holds %ld KiB at its peak, an empty one %ld\n", regions,
+           script_peak(regions), script_peak(0));
+    return bench_hold("a session of 10,000 regions over an empty one, x 4 MiB",
+                      each * 10000 / (4 << 20), 1.0);
+}
+
+/* How much sooner an empty program ends than `rigmem alloc` answers that its arguments are missing,
+   and than it allocates in a session of few regions. */
+static bool start(int rounds)
+{
+    char empty[4096], path[64], word[] = "alloc";
+    const char *tools = getenv("BENCH_TOOLS");
+    snprintf(empty, sizeof empty, "%s/empty", tools ? tools : "build/release/bench");
+    snprintf(path, sizeof path, "%s/few.json", directory);
+    build_file(path, MIX_GPU, 3);
+    char *ours[] = {rigmem, word, NULL}, *theirs[] = {empty, NULL};
+    double a = 1e9, b = 1e9, whole = 1e9;
+    for (int i = 0; i < rounds; i++) {
+        struct cost asked = run(ours), nothing = run(theirs);
+        if (asked.status != RIG_INVALID || nothing.status != 0)
+            stop("start", NULL);
+        a = bench_least(a, asked.seconds);
+        b = bench_least(b, nothing.seconds);
+        whole = bench_least(whole, alloc_once(path).seconds);
+    }
+    printf("rigmem alloc starts in %.3f ms and allocates in %.3f ms, an empty program takes %.3f\n",
+           a * 1e3, whole * 1e3, b * 1e3);
+    return bench_hold("start of rigmem alloc, x an empty program", a / b, 1.5);
+}
+
 int main(void)
 {
     const char *given = getenv("RIGMEM");
@@ -184,8 +332,14 @@ int main(void)
     if (!mkdtemp(directory))
         stop(directory, NULL);
     bench_pin();
-    int regions = bench_short() ? 500 : 10000;
-    bool good = one_shot("GPU memory", MIX_GPU, regions, bench_short() ? 1 : 9);
-    good &= one_shot("all kinds", MIX_ALL, regions, bench_short() ? 1 : 9);
-    return good ? 0 : 1;
+    bool brief = bench_short();
+    int regions = brief ? 500 : 10000;
+    bool good = one_shot("GPU memory", MIX_GPU, regions, brief ? 1 : 15);
+    good &= one_shot("all kinds", MIX_ALL, regions, brief ? 1 : 15);
+    good &= shell_requests(100, regions);
+    good &= memory(regions);
+    good &= start(brief ? 3 : 200);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    return system(command) == 0 && good ? 0 : 1;
 }
