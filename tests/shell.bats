@@ -306,3 +306,33 @@ t.send("exit\r")
 assert "1 region" in t.end()[0]
 '
 }
+
+@test "the tour in README is what the shell shows" {
+    mkdir tests
+    ln -s "$here/machines" tests/machines
+    cat >script.py <<'EOF_PY'
+import re, sys
+from terminal import Terminal
+
+def fits(shown, written):
+    pattern = ".*".join(re.escape(part) for part in written.split("..."))
+    return re.fullmatch(pattern, shown, re.S)
+
+text = open(sys.argv[2]).read().split("## A tour of the shell")[1].split("\n## ")[0]
+steps = re.findall(r"^(rigmem server-8gpu\.json(?: twin)?> )(.*)\n((?:(?!rigmem server|```).*\n)*)", text, re.M)
+assert len(steps) > 10, steps
+t = Terminal([sys.argv[1], "-m", "tests/machines/server-8gpu.json"], columns=200)
+for prompt, command, written in steps:
+    before = t.expect(prompt) if prompt else ""
+    if command != steps[0][1]:
+        assert fits(before.replace("\r", ""), last), (before, last)
+    t.send(command + "\r")
+    t.expect(command + "\r\n")
+    last = written
+before = t.expect("rigmem server-8gpu.json")
+assert fits(before.replace("\r", ""), last), (before, last)
+t.send("\x04")
+assert t.end()[1] == 0
+EOF_PY
+    python3 script.py "$RIGMEM" "$here/../README.md"
+}

@@ -20,8 +20,9 @@
 
 /* What the regions of a session are. */
 enum mix {
-    MIX_GPU, /* GPU memory alone */
-    MIX_ALL, /* the three kinds, peers and names */
+    MIX_PAGES, /* a page of GPU memory each */
+    MIX_GPU,   /* GPU memory alone */
+    MIX_ALL,   /* the three kinds, peers and names */
 };
 
 static char rigmem[4096], directory[] = "/tmp/rigmem-bench-XXXXXX";
@@ -46,10 +47,10 @@ static void add_region(struct rig_session *s, enum mix mix, int i)
     static const uint64_t sizes[] = {4096, 8192, 65536, 4096, 12288, 1 << 20, 4096};
     struct rig_error err = {.status = RIG_OK};
     struct rig_region region;
-    uint64_t bytes = sizes[i % 7];
+    uint64_t bytes = mix == MIX_PAGES ? 4096 : sizes[i % 7];
     char name[32];
     snprintf(name, sizeof name, "buffer-%d", i);
-    if (mix == MIX_GPU)
+    if (mix != MIX_ALL)
         check(rig_session_alloc(s, "gpu0", RIG_KIND_GPU, bytes, false, NULL, &region, &err),
               "alloc", &err);
     else if (i % 5 == 4)
@@ -258,34 +259,14 @@ static bool shell_requests(int few, int many)
     return good;
 }
 
-/* What a script that allocates so many regions holds at its peak, the script itself left out. */
-static long script_peak(int regions)
-{
-    char path[64], text[][8] = {"-q", "-m", "-f"}, machine[] = MACHINE;
-    snprintf(path, sizeof path, "%s/script-%d", directory, regions);
-    FILE *f = fopen(path, "w");
-    if (!f)
-        stop(path, NULL);
-    fprintf(f, "open gpu0\n");
-    for (int i = 0; i < regions; i++)
-        fprintf(f, "alloc gpu0 gpu 4K\n");
-    fprintf(f, "close\n");
-    fclose(f);
-    char *argv[] = {rigmem, text[0], text[1], machine, text[2], path, NULL};
-    struct cost cost = run(argv);
-    if (cost.status != 0)
-        stop("script", NULL);
-    return cost.peak_kib;
-}
-
 /* The heap's growth by the regions of a session in this process: what they need, and nothing of how
    they were asked for. */
 static bool memory(int regions)
 {
     struct mallinfo2 before = mallinfo2();
-    struct rig_session *empty = build(NULL, MIX_GPU, 0, SPACE_A);
+    struct rig_session *empty = build(NULL, MIX_PAGES, 0, SPACE_A);
     struct mallinfo2 with_none = mallinfo2();
-    struct rig_session *full = build(NULL, MIX_GPU, regions, SPACE_B);
+    struct rig_session *full = build(NULL, MIX_PAGES, regions, SPACE_B);
     struct mallinfo2 with_all = mallinfo2();
     double none =
         (double)(with_none.uordblks + with_none.hblkhd) - (double)(before.uordblks + before.hblkhd);
@@ -295,8 +276,6 @@ static bool memory(int regions)
     rig_session_end(full);
     double each = (all - none) / regions;
     printf("a region of a session takes %.0f bytes of memory\n", each);
-    printf("a script of %d allocs holds %ld KiB at its peak, an empty one %ld\n", regions,
-           script_peak(regions), script_peak(0));
     return bench_hold("a session of 10,000 regions over an empty one, x 4 MiB",
                       each * 10000 / (4 << 20), 1.0);
 }
