@@ -136,3 +136,87 @@ out" ]
     [ "$(offers 'rigmem reach --wh')" = --why ]
     [ "$(offers "rigmem -m $server reach nic2")" = nic2 ]
 }
+
+# What zsh's and fish's functions offer for a command line, the cursor at its end; one a line.
+zsh_offers() {
+    zsh -f -c '
+        compdef() { :; }
+        _files() { print -r -- FILES; }
+        _describe() { print -rl -- "${(@P)4}"; }
+        source $1
+        words=(${(z)2}) CURRENT=$#words
+        [[ $2 == *" " ]] && words+=("") && CURRENT=$#words
+        _rigmem' zsh "$here/completions/_rigmem" "$1" | sed 's/\([^\\]\):.*/\1/; s/\\:/:/g'
+}
+
+fish_offers() {
+    HOME=$PWD fish --no-config -c "source $here/completions/rigmem.fish; complete -C '$1'" | cut -f1
+}
+
+# A session with regions, and what every memory command's line is offered: LINE = OFFERS, where the line's last word
+# is being completed.
+open_session() {
+    export RIGMEM_STATE=$PWD/s.json
+    rigmem -q -m "$server" open gpu0 gpu1
+    rigmem -q alloc gpu0 gpu 4K --name ring
+    rigmem -q alloc gpu0 host 4K
+}
+
+memory_lines() {
+    cat <<'EOF_LINES'
+rigmem open --mas = --master
+rigmem open --format nv-mmu-v3 = nv-mmu-v3
+rigmem close --fo = --force
+rigmem show ri = ring
+rigmem alloc gpu0 ho = host
+rigmem alloc gpu0 gpu 4K --unc = --uncached
+rigmem map-host gpu0 --off = --offset
+rigmem map-peer gpu1 ri = ring
+rigmem bus ring nvme2 = nvme2
+rigmem free r = r1 r2 ring
+rigmem peek ring --by nic3 = nic3
+rigmem poke ring --fi = --fill
+rigmem walk gpu1 = gpu1
+rigmem fault flush=l = flush=late
+EOF_LINES
+}
+
+# offered WANTED COMMAND...: the command, which prints offers, prints WANTED, sorted. The completer gives up
+# after 180 ms, which a busy machine may need for something else; so it is asked again.
+offered() {
+    local wanted=$1 got=
+    shift
+    for _ in {1..10}; do
+        got=$("$@" </dev/null | sort | xargs)
+        if [ "$got" = "$wanted" ]; then return; fi
+    done
+    echo "$*: $got, not $wanted"
+    return 1
+}
+
+check_offers() {
+    local line
+    open_session
+    while IFS= read -r line; do
+        offered "${line#* = }" "$1" "${line%% = *}" || return
+    done < <(memory_lines)
+}
+
+@test "bash: each memory command's arguments, options and regions" {
+    # readline replaces what follows the last = only
+    bash_words() { bash_offers "$1" | sed 's/^late$/flush=late/'; }
+    check_offers bash_words
+}
+
+@test "zsh: each memory command's arguments, options and regions" {
+    command -v zsh >/dev/null || skip "needs zsh"
+    check_offers zsh_offers
+    offered 0000:05:00.0 zsh_offers "rigmem bus ring 0000:05:00"
+    offered FILES zsh_offers "rigmem map-host gpu0 --file x"
+}
+
+@test "fish: each memory command's arguments, options and regions" {
+    command -v fish >/dev/null || skip "needs fish"
+    check_offers fish_offers
+    offered 0000:05:00.0 fish_offers "rigmem bus ring 0000:05:00"
+}
