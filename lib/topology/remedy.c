@@ -264,8 +264,8 @@ static bool has_below(const struct rig_topology *t, int port)
     return false;
 }
 
-/* Tries `card` under `port`, with `settings` also what setting helps there; on yes *a becomes that
- * attempt. */
+/* Tries `card` under `port`, with `settings`, where it helps not without, also what setting helps
+ * there; on yes *a becomes that attempt. */
 static enum rig_status try_move(struct attempt *a, const struct rig_topology *t, int card, int port,
                                 bool settings, bool *out_done, struct rig_error *err)
 {

@@ -245,6 +245,13 @@ static void the_first_error_stays_with_its_first_hint(void **state)
     assert_int_equal(rig_fail(NULL, RIG_NO_ROOM, "x", "y"), RIG_NO_ROOM);
     assert_int_equal(rig_fail_at(NULL, "x", 1, 1, "y"), RIG_BAD_INPUT);
     assert_int_equal(rig_fail_memory(NULL), RIG_FAILED);
+    rig_error_clear(&err);
+    assert_false(rig_is_memory(&err));
+    rig_fail(&err, RIG_FAILED, NULL, "it broke");
+    assert_false(rig_is_memory(&err));
+    rig_error_clear(&err);
+    assert_int_equal(rig_fail_memory(&err), RIG_FAILED);
+    assert_true(rig_is_memory(&err));
 }
 
 /* ---- arithmetic */

@@ -470,6 +470,10 @@ static void an_assumed_place_is_named_with_what_is_above(void **state)
                       "AMD:25");
     ask(t, "18:00.0", "3b:00.0");
     expect_assumed("parent 0000:17:00.0", "a root bus", "no bridge in the source leads to its bus");
+    /* Without a bridge above both, ACS is not asked. */
+    at(t, "17:00.0")->acs_control = fact_assumed(0x1d, "a try");
+    ask(t, "18:00.0", "3b:00.0");
+    assert_null(note(last.assumed, last.assumed_count, "acs 0000:17:00.0"));
     assert_int_equal(rig_topology_set_parent(t, "18:00.0", "3a:00.0", "a try", NULL), RIG_OK);
     ask(t, "18:00.0", "3b:00.0");
     expect_assumed("parent 0000:18:00.0", "0000:3a:00.0", "a try");

@@ -398,17 +398,26 @@ static void memory_that_runs_out_over_files_is_a_status(void **state)
     fixture_remove(&f);
 }
 
-/* Runs of cells that are kept: below a switch of 14 slots, one after another. */
+/* Runs of cells that are kept, one after another: below two switches of 14 slots, one below the
+ * other. */
 static void memory_that_runs_out_over_a_wide_table_is_a_status(void **state)
 {
     (void)state;
-    char text[2000] = CLIENT "00:01.0 rp 01-10\n01:00.0 up 02-10\n";
+    char text[3000] = CLIENT "00:01.0 rp 01-2f\n01:00.0 up 02-2f\n";
     for (int i = 0; i < 14; i++) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "02:%02x.0 down %02x-%02x\n%02x:00.0%s", i, i + 3,
                  i + 3, i + 3, i % 2 ? " ep\n" : GPU);
     }
-    every_action_of(text, "Intel:6", "gpu0", "gpu5");
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used,
+             "02:1f.0 down 20-2f\n20:00.0 up 21-2f\n21:00.0 down 22-22\n22:00.0" GPU);
+    for (int i = 1; i < 14; i++) {
+        used = strlen(text);
+        snprintf(text + used, sizeof text - used, "21:%02x.0 down\n", i);
+    }
+    every_action_of(text, "Intel:6", "0000:22:00.0", "gpu5");
+    every_action_of(text, "Intel:6", "gpu0", "0000:22:00.0");
 }
 
 /* The row that functions of one switch share, with another such switch above it. */
