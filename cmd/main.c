@@ -19,8 +19,9 @@ static void open_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     open_standard_descriptors();
-    /* a closed pipe is a failed write, which is told */
+    /* a closed pipe, or a file that may not grow, is a failed write, which is told */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     struct cli cli = {0};
     out_start(&cli.out, STDOUT_FILENO);
     int words = argc > 0 ? argc - 1 : 0;

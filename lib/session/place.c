@@ -16,6 +16,7 @@
 /* A path deeper than this is no place for a session. */
 #define DEPTH_MAX 128
 #define LOCK_TRIES 1000
+#define LINKS_MAX 40
 
 static bool is_ours(uid_t owner)
 {
@@ -79,42 +80,117 @@ static enum rig_status check_above(int fd, const char *path, struct rig_error *e
     return status;
 }
 
-/* A link on the way that somebody else made could lead anywhere. */
-static enum rig_status check_links(char *path, struct rig_error *err)
+/* A way that is walked a name at a time, each relative to the directory before it, so that nobody
+   can put another in between. `rest` is what is left of it. */
+struct way {
+    const char *path; /* as it was given, for messages */
+    char *rest;
+    int at; /* the directory so far, by O_PATH */
+    int links;
+};
+
+static enum rig_status start_at(struct way *w, const char *directory, struct rig_error *err)
 {
-    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
-        struct stat st;
-        *slash = '\0';
-        bool foreign = lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !is_ours(st.st_uid);
-        if (foreign)
-            rig_fail(err, RIG_REFUSED, path, "is a symbolic link of another user");
-        *slash = '/';
-        if (foreign)
-            return RIG_REFUSED;
-    }
+    int fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return broke(w->path, err);
+    if (w->at >= 0)
+        close(w->at);
+    w->at = fd;
     return RIG_OK;
+}
+
+/* Puts what a link says in place of its name. A link of somebody else's could lead anywhere. */
+static enum rig_status follow(struct way *w, int link, const struct stat *st, const char *name,
+                              struct rig_error *err)
+{
+    char to[PATH_MAX];
+    if (!is_ours(st->st_uid))
+        return rig_fail(err, RIG_REFUSED, w->path, "%s is a symbolic link of another user", name);
+    ssize_t bytes = readlinkat(link, "", to, sizeof to);
+    if (bytes < 0)
+        return broke(w->path, err);
+    if (bytes == 0 || bytes == sizeof to || ++w->links > LINKS_MAX)
+        return rig_fail(err, RIG_REFUSED, w->path, "%s leads nowhere", name);
+    char *rest;
+    if (asprintf(&rest, "%.*s/%s", (int)bytes, to, w->rest) < 0)
+        return rig_fail_memory(err);
+    free(w->rest);
+    w->rest = rest;
+    return to[0] == '/' ? start_at(w, "/", err) : RIG_OK;
+}
+
+/* Goes on by one name. *out_missing: there is none such. */
+static enum rig_status step(struct way *w, bool *out_missing, struct rig_error *err)
+{
+    char name[NAME_MAX + 1];
+    size_t slashes = strspn(w->rest, "/"), bytes = strcspn(w->rest + slashes, "/");
+    if (bytes > NAME_MAX)
+        return rig_fail(err, RIG_REFUSED, w->path, "a name in it is too long");
+    memcpy(name, w->rest + slashes, bytes);
+    name[bytes] = '\0';
+    memmove(w->rest, w->rest + slashes + bytes, strlen(w->rest + slashes + bytes) + 1);
+    if (bytes == 0)
+        return RIG_OK;
+    int fd = openat(w->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    *out_missing = fd < 0 && errno == ENOENT;
+    if (fd < 0)
+        return *out_missing ? RIG_OK : broke(w->path, err);
+    struct stat st;
+    enum rig_status status = fstat(fd, &st) == 0 ? RIG_OK : broke(w->path, err);
+    if (status == RIG_OK && S_ISLNK(st.st_mode)) {
+        status = follow(w, fd, &st, name, err);
+        close(fd);
+        return status;
+    }
+    if (status == RIG_OK && !S_ISDIR(st.st_mode))
+        status = rig_fail(err, RIG_REFUSED, w->path, "%s is no directory", name);
+    if (status == RIG_OK)
+        status = check_directory(&st, w->path, err);
+    if (status != RIG_OK) {
+        close(fd);
+        return status;
+    }
+    close(w->at);
+    w->at = fd;
+    return RIG_OK;
+}
+
+/* Makes *out_fd the directory that `directory` names, -1 where it does not exist. */
+static enum rig_status walk(const char *path, const char *directory, int *out_fd,
+                            struct rig_error *err)
+{
+    struct way w = {.path = path, .rest = strdup(directory), .at = -1};
+    bool missing = false;
+    enum rig_status status = w.rest ? RIG_OK : rig_fail_memory(err);
+    if (status == RIG_OK)
+        status = start_at(&w, directory[0] == '/' ? "/" : ".", err);
+    while (status == RIG_OK && !missing && *w.rest)
+        status = step(&w, &missing, err);
+    *out_fd = -1;
+    if (status == RIG_OK && !missing) {
+        *out_fd = openat(w.at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        status = *out_fd >= 0 ? check_above(*out_fd, path, err) : broke(path, err);
+    }
+    free(w.rest);
+    if (w.at >= 0)
+        close(w.at);
+    return status;
 }
 
 static enum rig_status open_directory(struct place *p, struct rig_error *err)
 {
-    enum rig_status status = check_links(p->path, err);
-    if (status != RIG_OK)
-        return status;
     char *slash = strrchr(p->path, '/');
     p->name = slash ? slash + 1 : p->path;
     if (!*p->name || strcmp(p->name, ".") == 0 || strcmp(p->name, "..") == 0 ||
         strlen(p->name) > NAME_MAX - 8)
         return rig_fail(err, RIG_INVALID, p->path, "names no file");
-    if (slash && slash > p->path) {
-        *slash = '\0';
-        p->directory = open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        *slash = '/';
-    } else {
-        p->directory = open(slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
-    if (p->directory < 0)
-        return errno == ENOENT ? RIG_OK : broke(p->path, err);
-    return check_above(p->directory, p->path, err);
+    char *directory = slash ? strndup(p->path, (size_t)(slash - p->path) + 1) : strdup(".");
+    if (!directory)
+        return rig_fail_memory(err);
+    enum rig_status status = walk(p->path, directory, &p->directory, err);
+    free(directory);
+    return status;
 }
 
 enum rig_status place_open(const char *path, struct place *out_place, struct rig_error *err)
