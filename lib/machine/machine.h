@@ -196,8 +196,8 @@ struct rig_machine {
     const char *memory_path; /* the file that holds system memory, for other programs to map, or
                                 NULL; the back end's own */
     struct rig_functions *functions;
-    struct rig_error broken; /* why this process cannot use the machine any more: its memory's files,
-                                or its own memory; RIG_OK while it can. Not saved */
+    struct rig_error broken; /* why this process cannot use the machine any more: its memory's
+                                files, or its own memory; RIG_OK while it can. Not saved */
 };
 
 /* view_read and view_write reach a view, whatever its shape. */
