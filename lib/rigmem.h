@@ -1189,7 +1189,6 @@ enum rig_status rig_session_region(const struct rig_session *s, const char *name
 /* rig_session_region_name is the name given to the region with that id, or NULL. */
 const char *rig_session_region_name(const struct rig_session *s, uint64_t id);
 
-
 /* The requests: those of GPU memory, with names. `name` may be NULL; one that is in use, or could
    be taken for something else, is misuse. Outcomes are those of rig_memory_alloc and so on. */
 enum rig_status rig_session_alloc(struct rig_session *s, const char *gpu, enum rig_kind kind,

@@ -116,7 +116,8 @@ static void values_out_of_form_are_refused_with_the_form(void **state)
         expect(&refusals[i]);
     struct rig_topology *t = NULL;
     struct rig_error err = {.status = RIG_OK};
-    assert_int_equal(read_capture("m.json", "{    }", CAPTURE_MAX_BYTES + 1, &t, &err), RIG_BAD_INPUT);
+    assert_int_equal(read_capture("m.json", "{    }", CAPTURE_MAX_BYTES + 1, &t, &err),
+                     RIG_BAD_INPUT);
     assert_int_equal(read_capture("m.json", HEAD "\"a\":1}", strlen(HEAD "\"a\":1}"), &t, NULL),
                      RIG_BAD_INPUT);
     /* the first error stays */
