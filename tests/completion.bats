@@ -186,9 +186,10 @@ EOF_LINES
 offered() {
     local wanted=$1 got=
     shift
-    for _ in {1..10}; do
+    for _ in {1..40}; do
         got=$("$@" </dev/null | sort | xargs)
         if [ "$got" = "$wanted" ]; then return; fi
+        sleep 0.2
     done
     echo "$*: $got, not $wanted"
     return 1

@@ -125,13 +125,18 @@ assert len(r["found"]) == 1 and "opened or closed" in r["found"][0], r'
     grep -q '1 region was given back' err
     for signal in INT TERM HUP; do
         mkfifo fifo
-        (echo 'open gpu0'; echo 'alloc gpu0 gpu 4K'; sleep 0.5; echo 'alloc gpu0 gpu 4K') >fifo &
-        "$RIGMEM" -q -m "$machine" shell <fifo >out 2>err &
+        (echo 'open gpu0'; echo 'alloc gpu0 gpu 4K'; exec sleep 60) >fifo &
+        writer=$!
+        "$RIGMEM" -m "$machine" shell <fifo >out 2>err &
         shell=$!
-        sleep 0.3
+        for _ in {1..300}; do
+            grep -q '^r1 ' out && break
+            sleep 0.1
+        done
         kill -"$signal" "$shell"
         status=0
         wait "$shell" || status=$?
+        kill "$writer"
         [ "$status" -gt 128 ]
         grep -q 'given back' err
         rm fifo
