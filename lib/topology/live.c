@@ -19,13 +19,14 @@ static const struct node *find_node(const struct rig_topology *t, struct rig_bdf
     return NULL;
 }
 
-/* What is to be added to a CPU address for the bus address, by a memory BAR of f that has both. */
+/* What is to be added to a CPU address for the bus address, by a memory BAR of f whose
+   addresses are both known. */
 static bool offset_of(const struct rig_function *f, uint64_t *out)
 {
     for (int i = 0; i < RIG_BAR_COUNT; i++) {
         const struct rig_bar *bar = &f->bar[i];
-        if (rig_fact_has(bar->flags) && !(bar->flags.value & RIG_BAR_IO) &&
-            rig_fact_has(bar->bus) && rig_fact_has(bar->cpu)) {
+        if (bar->bus.know == RIG_FACT_KNOWN && bar->cpu.know == RIG_FACT_KNOWN &&
+            !(bar->flags.value & RIG_BAR_IO)) {
             *out = bar->bus.value - bar->cpu.value;
             return true;
         }
@@ -50,20 +51,19 @@ static void place_bars(const struct rig_topology *t, struct node *n)
     }
 }
 
-static bool any_groups(const struct live *live)
+static bool is_directory(const struct sysfs *fs, const char *path)
 {
-    int fd = live->groups ? sysfs_open(&live->fs, live->groups, O_DIRECTORY) : -1;
-    if (fd < 0)
-        return false;
-    close(fd);
-    return true;
+    int fd = sysfs_open(fs, path, O_DIRECTORY | O_PATH);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 void live_complete(struct live *live)
 {
     struct rig_topology *t = live->t;
     bool drivers = live->this_machine || live->seen_driver;
-    bool groups = live->this_machine || live->seen_group || any_groups(live);
+    bool groups = live->this_machine || live->seen_group || is_directory(&live->fs, live->groups);
     for (int i = 0; i < t->count; i++) {
         struct node *n = &t->node[i];
         if (drivers && n->f.driver.know == RIG_FACT_UNKNOWN)
@@ -83,14 +83,6 @@ static const struct {
     {"sys/bus/pci/devices", "sys/devices", "sys/kernel/iommu_groups"},
     {"bus/pci/devices", "devices", "kernel/iommu_groups"},
 };
-
-static bool is_directory(const struct sysfs *fs, const char *path)
-{
-    int fd = sysfs_open(fs, path, O_DIRECTORY | O_PATH);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
-}
 
 static bool find_layout(struct live *live)
 {
@@ -162,14 +154,23 @@ static enum rig_status open_root(const char *path, struct live *live, struct rig
     return RIG_OK;
 }
 
+/* Without openat2 (Linux 5.6) links could lead out of the directory. */
+static bool keeps_links_inside(const struct sysfs *fs)
+{
+    int fd = sysfs_open(fs, ".", O_PATH);
+    if (fd < 0)
+        return errno != ENOSYS && errno != EPERM;
+    close(fd);
+    return true;
+}
+
 enum rig_status read_directory(const char *path, struct rig_topology **out, struct rig_error *err)
 {
     struct live live = {.fs = {.confined = true}};
     enum rig_status status = open_root(path, &live, err);
     if (status != RIG_OK)
         return status;
-    /* Without openat2 (Linux 5.6) links could lead out of the directory. */
-    if (sysfs_open(&live.fs, ".", O_PATH) < 0 && (errno == ENOSYS || errno == EPERM)) {
+    if (!keeps_links_inside(&live.fs)) {
         status = rig_fail(err, RIG_REFUSED, path,
                           "this kernel cannot keep links inside a directory (openat2, Linux 5.6)");
         rig_hint(err, "make a capture of the directory on a newer kernel");
@@ -188,7 +189,7 @@ enum rig_status read_live(const char *root, struct rig_topology **out, struct ri
         return read_directory(root, out, err);
     struct live live = {.this_machine = true,
                         .functions = layouts[0].functions,
-                        .tree = NULL,
+                        .tree = layouts[0].tree,
                         .groups = layouts[0].groups};
     enum rig_status status = open_root("/", &live, err);
     if (status != RIG_OK)

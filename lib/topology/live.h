@@ -18,11 +18,11 @@ struct live {
     struct rig_topology *t;
     struct sysfs fs;
     bool this_machine;
-    struct libpci *pci;    /* this machine's, else NULL */
+    struct libpci *pci;    /* lists functions and reads their spaces, if not NULL */
     const char *functions; /* the directory of functions: "sys/bus/pci/devices" or so */
-    const char *tree;      /* the directory of the device tree, or NULL */
-    const char *groups;    /* the directory of IOMMU groups, or NULL */
-    bool seen_driver, seen_group, seen_link, seen_physical;
+    const char *tree;      /* the directory of the device tree */
+    const char *groups;    /* the directory of IOMMU groups */
+    bool seen_driver, seen_group;
 };
 
 /* A function's directory and what its path tells of its place. */

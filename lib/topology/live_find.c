@@ -2,16 +2,12 @@
 
 #include "topology/libpci.h"
 
-#include <ctype.h>
-#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* Bridges in a row: a PCI domain has 256 buses, and VMD puts one domain below another. */
-#define TREE_MAX_DEPTH 520
 #define PATH_BYTES 4096
 
 void live_entries_free(struct live_entries *list)
@@ -28,8 +24,6 @@ void live_entries_free(struct live_entries *list)
 static enum rig_status add_entry(struct live_entries *list, struct live_entry entry,
                                  const char *path, const char *chain, struct rig_error *err)
 {
-    if (list->count == TOPOLOGY_MAX_FUNCTIONS)
-        return rig_fail(err, RIG_BAD_INPUT, NULL, "more than %d functions", TOPOLOGY_MAX_FUNCTIONS);
     if (list->count == list->capacity) {
         int capacity = list->capacity ? list->capacity * 2 : 64;
         struct live_entry *more = realloc(list->entry, (size_t)capacity * sizeof *more);
@@ -115,13 +109,9 @@ static enum rig_status add_listed(struct live *live, const char *name, struct li
 static enum rig_status list_functions(struct live *live, struct live_entries *list, int *placed,
                                       struct rig_error *err)
 {
-    int fd = sysfs_open(&live->fs, live->functions, O_DIRECTORY);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        if (fd >= 0)
-            close(fd);
-        return RIG_OK;
-    }
+    DIR *dir = sysfs_directory(&live->fs, live->functions, 0);
+    if (!dir)
+        return errno == ENOMEM ? rig_fail_memory(err) : RIG_OK;
     enum rig_status status = RIG_OK;
     for (struct dirent *d; status == RIG_OK && (d = readdir(dir)) != NULL;)
         status = add_listed(live, d->d_name, list, placed, err);
@@ -152,17 +142,19 @@ struct walk {
 
 #define WALK_MAX_DIRECTORIES 1000000u
 
-static enum rig_status walk_into(struct walk *w, int depth);
+static enum rig_status walk_into(struct walk *w);
 
-static enum rig_status walk_entry(struct walk *w, const char *name, int depth)
+static enum rig_status walk_entry(struct walk *w, const char *name)
 {
     struct rig_bdf bdf;
     size_t length = strlen(w->path), bytes = strlen(name);
     struct live_entry entry = {.place = PLACE_BY_BUSES};
     bool function = function_name(name, bytes, &bdf);
     bool inside = function || host_bridge_name(name, bytes, &bdf) || strcmp(name, "platform") == 0;
-    if (!inside || length + bytes + 2 > sizeof w->path)
+    if (!inside)
         return RIG_OK;
+    if (length + bytes + 2 > sizeof w->path)
+        return rig_fail(w->err, RIG_BAD_INPUT, w->path, "the device tree is too deep");
     snprintf(w->path + length, sizeof w->path - length, "/%s", name);
     enum rig_status status = RIG_OK;
     if (function) {
@@ -171,28 +163,24 @@ static enum rig_status walk_entry(struct walk *w, const char *name, int depth)
         status = add_entry(w->list, entry, w->path, w->path, w->err);
     }
     if (status == RIG_OK)
-        status = walk_into(w, depth + 1);
+        status = walk_into(w);
     w->path[length] = '\0';
     return status;
 }
 
-/* Links are not followed: each directory is visited once. */
-static enum rig_status walk_into(struct walk *w, int depth)
+/* Links are not followed: each directory is visited once. The path's room bounds the depth. */
+static enum rig_status walk_into(struct walk *w)
 {
-    if (depth > TREE_MAX_DEPTH || w->visited++ > WALK_MAX_DIRECTORIES)
-        return rig_fail(w->err, RIG_BAD_INPUT, w->path, "the device tree is too deep or too large");
-    int fd = sysfs_open(&w->live->fs, w->path, O_DIRECTORY | O_NOFOLLOW);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        if (fd >= 0)
-            close(fd);
-        return RIG_OK;
-    }
+    if (w->visited++ > WALK_MAX_DIRECTORIES)
+        return rig_fail(w->err, RIG_BAD_INPUT, w->path, "the device tree is too large");
+    DIR *dir = sysfs_directory(&w->live->fs, w->path, O_NOFOLLOW);
+    if (!dir)
+        return errno == ENOMEM ? rig_fail_memory(w->err) : RIG_OK;
     /* The names first, so that no directory stays open while those below it are read. */
     char(*names)[RIG_BDF_MAX] = NULL;
     size_t count = 0, room = 0;
     enum rig_status status = RIG_OK;
-    for (struct dirent *d; status == RIG_OK && (d = readdir(dir)) != NULL;) {
+    for (struct dirent *d; (d = readdir(dir)) != NULL;) {
         if (strlen(d->d_name) >= RIG_BDF_MAX || d->d_name[0] == '.')
             continue;
         if (count == room) {
@@ -208,7 +196,7 @@ static enum rig_status walk_into(struct walk *w, int depth)
     }
     closedir(dir);
     for (size_t i = 0; status == RIG_OK && i < count; i++)
-        status = walk_entry(w, names[i], depth);
+        status = walk_entry(w, names[i]);
     free(names);
     return status;
 }
@@ -223,7 +211,7 @@ static enum rig_status walk_tree(struct live *live, struct live_entries *list,
     w->list = list;
     w->err = err;
     snprintf(w->path, sizeof w->path, "%s", live->tree);
-    enum rig_status status = walk_into(w, 0);
+    enum rig_status status = walk_into(w);
     free(w);
     return status;
 }
@@ -246,13 +234,11 @@ static bool listed(const struct live_entries *list, int sorted, struct rig_bdf b
 }
 
 /* Where the directory lies that a link's text leads to, "../../../devices/pci0000:00/…". */
-static void tree_path(const struct live *live, const char *chain, char path[PATH_BYTES])
+static void tree_path(const struct live *live, const char *chain, char path[PATH_BYTES + 16])
 {
     const char *below = strstr(chain, "devices/");
-    int n = snprintf(path, PATH_BYTES, "%s/%s", live->tree ? live->tree : "sys/devices",
-                     below ? below + strlen("devices/") : chain);
-    if (n < 0 || n >= PATH_BYTES)
-        path[0] = '\0'; /* opens nothing */
+    snprintf(path, PATH_BYTES + 16, "%s/%s", live->tree,
+             below ? below + strlen("devices/") : chain);
 }
 
 /* Adds the bridges that `chain` leads through and that the list lacks. */
@@ -263,7 +249,7 @@ static enum rig_status add_bridges(struct live *live, struct live_entries *list,
     for (const char *p = chain; status == RIG_OK && *p;) {
         size_t bytes = strcspn(p, "/");
         struct live_entry entry = {.place = PLACE_BY_BUSES, .bridge = true};
-        char upto[PATH_BYTES], path[PATH_BYTES];
+        char upto[PATH_BYTES], path[PATH_BYTES + 16];
         snprintf(upto, sizeof upto, "%.*s", (int)(p - chain) + (int)bytes, chain);
         if (function_name(p, bytes, &entry.bdf) && !listed(list, sorted, entry.bdf) &&
             live_place(upto, entry.bdf, &entry.place, &entry.parent)) {
@@ -295,9 +281,9 @@ enum rig_status live_find(struct live *live, struct live_entries *out, struct ri
 {
     int placed = 0;
     struct live_entries list = {.entry = NULL}, walked = {.entry = NULL};
-    enum rig_status status = live->this_machine ? list_this_machine(live, &list, &placed, err)
-                                                : list_functions(live, &list, &placed, err);
-    if (status == RIG_OK && placed < list.count + (list.count == 0) && live->tree)
+    enum rig_status status = live->pci ? list_this_machine(live, &list, &placed, err)
+                                       : list_functions(live, &list, &placed, err);
+    if (status == RIG_OK && !live->this_machine && (list.count == 0 || placed < list.count))
         status = walk_tree(live, &walked, err);
     /* Whichever knows more. */
     if (status == RIG_OK && walked.count >= list.count && walked.count > 0) {

@@ -2,7 +2,6 @@
 
 #include "topology/libpci.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,11 +31,11 @@ static void set_if_unknown(const struct sysfs *dir, const char *file, uint64_t m
 /* The ids in a virtual function's configuration space read all ones; the kernel's files have the
    true ones (PCIe base specification, 9.3.4.1.1). A function that is gone reads all ones
    throughout. */
-static void patch_ids(const struct sysfs *dir, uint8_t *config, size_t bytes)
+static void patch_ids(const struct sysfs *dir, uint8_t *config)
 {
     static const uint8_t ones[4] = {0xff, 0xff, 0xff, 0xff};
     uint64_t vendor, device;
-    if (bytes < 64 || memcmp(config, ones, 4) != 0 || memcmp(config + 8, ones, 4) == 0)
+    if (memcmp(config, ones, 4) != 0 || memcmp(config + 8, ones, 4) == 0)
         return;
     if (!sysfs_number(dir, "vendor", &vendor) || !sysfs_number(dir, "device", &device) ||
         vendor > 0xfffe || device > 0xffff)
@@ -56,12 +55,8 @@ static void no_extended_space(const struct live *live, const struct sysfs *dir, 
     struct stat st;
     if (!live->this_machine || bytes != 256 || f->acs_control.know != RIG_FACT_UNKNOWN)
         return;
-    int fd = sysfs_open(dir, "config", O_PATH);
-    if (fd < 0)
-        return;
-    if (fstat(fd, &st) == 0 && st.st_size == 256)
+    if (fstatat(dir->root, "config", &st, 0) == 0 && st.st_size == 256)
         f->acs_control = f->acs_capability = fact_absent();
-    close(fd);
 }
 
 /* Why facts beyond byte 64 are missing, and what to do about it. */
@@ -80,7 +75,7 @@ static void explain_short(const struct live *live, struct rig_function *f)
 static size_t read_config(struct live *live, const struct sysfs *dir, struct rig_bdf bdf,
                           uint8_t config[CONFIG_BYTES])
 {
-    if (live->this_machine)
+    if (live->pci)
         return libpci_config(live->pci, bdf, config);
     ssize_t n = sysfs_read(dir, "config", config, CONFIG_BYTES);
     size_t bytes = n > 0 ? (size_t)n : 0;
@@ -95,7 +90,7 @@ static void read_space(struct live *live, const struct sysfs *dir, struct node *
         n->f.config_bytes = fact_known(0);
         return;
     }
-    patch_ids(dir, config, bytes);
+    patch_ids(dir, config);
     config_decode(live->t, n, config, bytes);
     no_extended_space(live, dir, bytes, &n->f);
     if (bytes < 256)
@@ -139,7 +134,6 @@ static void read_sriov(struct live *live, const struct sysfs *dir, struct node *
     if (sysfs_link(dir, "physfn", link, sizeof link) &&
         rig_bdf_parse(sysfs_base_name(link), &n->physical_bdf)) {
         n->physical_given = true;
-        live->seen_physical = true;
     }
     set_if_unknown(dir, "sriov_numvfs", 0xffff, &n->f.vf_count);
     set_if_unknown(dir, "sriov_offset", 0xffff, &n->f.vf_offset);
@@ -148,13 +142,15 @@ static void read_sriov(struct live *live, const struct sysfs *dir, struct node *
         n->f.vf_count = n->f.vf_offset = n->f.vf_stride = fact_absent();
 }
 
-static void read_driver(struct live *live, const struct sysfs *dir, struct rig_function *f)
+/* False: memory ran out. */
+static bool read_driver(struct live *live, const struct sysfs *dir, struct rig_function *f)
 {
     char link[4096];
     if (!sysfs_link(dir, "driver", link, sizeof link))
-        return;
+        return true;
     f->driver = topology_text(live->t, sysfs_base_name(link));
     live->seen_driver = true;
+    return rig_text_has(f->driver);
 }
 
 /* A group of a driver without an IOMMU says so in its name (drivers/vfio/group.c). */
@@ -167,8 +163,6 @@ static void read_group(struct live *live, const struct sysfs *dir, struct rig_fu
         return;
     live->seen_group = true;
     f->iommu_group = fact_known(group);
-    if (!live->groups)
-        return;
     snprintf(path, sizeof path, "%s/%s/name", live->groups, sysfs_base_name(link));
     if (sysfs_text(&live->fs, path, text, sizeof text) && strcmp(text, "vfio-noiommu") == 0) {
         f->iommu_group = fact_absent();
@@ -212,13 +206,9 @@ static void read_width(const struct sysfs *dir, const char *file, struct rig_fac
    the port's type less 4 (drivers/pci/pcie/portdrv.c, pcie_device_init). -1: it has none. */
 static int port_type_by_service(const struct sysfs *dir, const char *name)
 {
-    int fd = openat(dir->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!list) {
-        if (fd >= 0)
-            close(fd);
+    DIR *list = sysfs_directory(dir, ".", 0);
+    if (!list)
         return -1;
-    }
     int type = -1;
     size_t length = strlen(name);
     for (struct dirent *d; type < 0 && (d = readdir(list)) != NULL;) {
@@ -260,7 +250,6 @@ static void read_pcie(struct live *live, const struct sysfs *dir, struct node *n
     struct stat st;
     bool has_link = fstatat(dir->root, "current_link_speed", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
                     fstatat(dir->root, "max_link_speed", &st, AT_SYMLINK_NOFOLLOW) == 0;
-    live->seen_link |= has_link;
     read_speed(dir, "current_link_speed", &n->f.link_speed);
     read_speed(dir, "max_link_speed", &n->f.max_speed);
     read_width(dir, "current_link_width", &n->f.link_width);
@@ -369,12 +358,12 @@ enum rig_status live_function(struct live *live, const struct live_entry *entry,
     read_space(live, &dir, n);
     read_ids(&dir, &n->f);
     read_numa(&dir, &n->f);
-    read_driver(live, &dir, &n->f);
+    bool kept = read_driver(live, &dir, &n->f);
     read_group(live, &dir, &n->f);
     read_pcie(live, &dir, n);
     read_resources(live, &dir, n);
     read_resizable(&dir, &n->f);
     read_gpu(&dir, &n->f);
     close(dir.root);
-    return RIG_OK;
+    return kept ? RIG_OK : rig_fail_memory(err);
 }

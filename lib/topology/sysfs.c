@@ -21,6 +21,19 @@ int sysfs_open(const struct sysfs *fs, const char *path, int flags)
     return (int)syscall(SYS_openat2, fs->root, path, &how, sizeof how);
 }
 
+DIR *sysfs_directory(const struct sysfs *fs, const char *path, int flags)
+{
+    int fd = sysfs_open(fs, path, O_DIRECTORY | flags);
+    if (fd < 0)
+        return NULL;
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        errno = ENOMEM; /* all that a directory just opened can lack */
+    }
+    return dir;
+}
+
 ssize_t sysfs_read(const struct sysfs *fs, const char *path, void *data, size_t room)
 {
     int fd = sysfs_open(fs, path, 0);

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 
+#include <dirent.h>
 #include <sys/types.h>
 
 /* `root` is an open directory. `confined`: it is not this machine's own root, so no name may lead
@@ -17,6 +18,10 @@ struct sysfs {
 /* sysfs_open opens `path` below the root for reading, with `flags` besides (O_DIRECTORY, O_PATH);
    -1 and errno where it cannot. It never waits for a named pipe. */
 int sysfs_open(const struct sysfs *fs, const char *path, int flags);
+
+/* sysfs_directory opens the directory at `path` for its names, or is NULL, with errno ENOMEM where
+   memory ran out. Close it with closedir. */
+DIR *sysfs_directory(const struct sysfs *fs, const char *path, int flags);
 
 /* sysfs_read reads at most `room` bytes of the regular file at `path`, and is how many; -1 and
    errno where there is none. */

@@ -7,13 +7,16 @@
 #include "fixture_tree.h"
 
 #include "topology/libpci.h"
+#include "topology/live.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -373,6 +376,86 @@ static enum rig_status load(const struct ground *g)
     return status;
 }
 
+/* More functions than room is made for at first, by links that lead through bridges without links,
+   or by directories alone. */
+static void memory_that_runs_out_over_a_tree_is_a_status(void **state)
+{
+    (void)state;
+    static const struct {
+        int domains;
+        bool links;
+    } trees[] = {{1, true}, {1, false}, {36, true}, {36, false}};
+    for (size_t k = 0; k < RIG_ARRAY_LENGTH(trees); k++) {
+        struct fixture f;
+        struct ground g = {.text = f.root};
+        fixture_make(&f);
+        fixture_file(&f, "sys/bus/pci/devices/README", "");
+        for (int i = 0; i < trees[k].domains; i++) {
+            char chain[64], path[128];
+            snprintf(chain, sizeof chain, "pci%04x:00/%04x:00:01.0/%04x:02:00.0", i, i, i);
+            if (trees[k].links)
+                fixture_function(&f, chain);
+            snprintf(path, sizeof path, "sys/devices/%s/driver", chain);
+            fixture_link(&f, path, "../pcieport");
+            fixture_put(&f, chain, "class", "0x060400\n");
+            fixture_put(&f, chain, "max_link_speed", "8.0 GT/s\n");
+        }
+        fixture_file(&f, "proc/sys/kernel/osrelease", "6.1.0\n");
+        fixture_file(&f, "boot/config-6.1.0", "#\nCONFIG_PCI=y\n");
+        for (int again = 0; again < (CAN_FAIL ? 2 : 1); again++) {
+            for_good = again == 1;
+            try_every("tree", load, &g);
+        }
+        fixture_remove(&f);
+    }
+}
+
+/* The list of this machine's functions, which libpci scans before. */
+static enum rig_status find_here(long k, long *out_leaked)
+{
+    struct live here = {.this_machine = true,
+                        .functions = "sys/bus/pci/devices",
+                        .tree = "sys/devices",
+                        .groups = "sys/kernel/iommu_groups",
+                        .t = topology_new(RIG_SOURCE_LIVE)};
+    assert_non_null(here.t);
+    assert_int_equal(libpci_scan(&here.pci, NULL), RIG_OK);
+    here.fs.root = open("/", O_RDONLY | O_DIRECTORY);
+    long before = live;
+    struct live_entries list;
+    tripped = false;
+    countdown = k;
+    enum rig_status status = live_find(&here, &list, NULL);
+    countdown = -1;
+    if (status == RIG_OK)
+        live_entries_free(&list);
+    *out_leaked = live - before;
+    libpci_close(here.pci);
+    rig_topology_free(here.t);
+    close(here.fs.root);
+    return status;
+}
+
+static void memory_that_runs_out_over_this_machine_is_a_status(void **state)
+{
+    (void)state;
+    if (!CAN_FAIL || access("/sys/bus/pci/devices", R_OK) != 0)
+        return; /* a machine without PCI */
+    struct rig_topology *t;
+    countdown = 0;
+    assert_int_equal(read_live("", &t, NULL), RIG_FAILED);
+    countdown = -1;
+    for_good = false;
+    long k = 0;
+    do {
+        long leaked;
+        enum rig_status status = find_here(k++, &leaked);
+        assert_int_equal(status, tripped ? RIG_FAILED : RIG_OK);
+        assert_int_equal(leaked, 0);
+    } while (tripped);
+    assert_true(k > 1);
+}
+
 static void memory_that_runs_out_over_files_is_a_status(void **state)
 {
     (void)state;
@@ -556,6 +639,8 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out_over_rows_of_nested_switches_is_none),
         cmocka_unit_test(memory_that_runs_out_over_a_move_and_a_setting_is_a_status),
         cmocka_unit_test(memory_that_runs_out_over_files_is_a_status),
+        cmocka_unit_test(memory_that_runs_out_over_a_tree_is_a_status),
+        cmocka_unit_test(memory_that_runs_out_over_this_machine_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
