@@ -24,8 +24,6 @@ static bool block_value(const char *text, const char *key, char *value, size_t r
             if (line[at] == ':') {
                 at++;
                 at += strspn(line + at, " \t");
-                if (at > bytes)
-                    at = bytes;
                 snprintf(value, room, "%.*s", (int)(bytes - at), line + at);
                 return true;
             }

@@ -81,6 +81,7 @@ static void each_file_says_its_fact_or_nothing(void **state)
         {GPU, "current_link_speed", "2.5 GT/s\n", F(link_speed), 25},
         {GPU, "current_link_speed", "Unknown\n", F(link_speed), UNKNOWN},
         {GPU, "current_link_speed", "8.x GT/s\n", F(link_speed), UNKNOWN},
+        {GPU, "current_link_speed", "8. GT/s\n", F(link_speed), UNKNOWN},
         {GPU, "current_link_speed", "8.:GT/s\n", F(link_speed), UNKNOWN},
         {GPU, "current_link_speed", "12345 GT/s\n", F(link_speed), UNKNOWN},
         {GPU, "current_link_width", "8\n", F(link_width), 8},
@@ -117,6 +118,8 @@ static void each_file_says_its_fact_or_nothing(void **state)
         {GPU, "resource", "0y10000000 0x10ffffff 0x40200\n", F(bar[0].flags), UNKNOWN},
         {GPU, "resource", "0x10000000 0x10ffffff 0xzz\n", F(bar[0].flags), UNKNOWN},
         {GPU, "resource", "0x10000000 0x10ffffff 0x00000000000040200\n", F(bar[0].flags), UNKNOWN},
+        {GPU, "resource", "0x10000000 0x10ffffff 0x0\n", F(bar[0].size), 16u << 20},
+        {GPU, "resource", "0x0 0xffffff 0x0\n", F(bar[0].size), 16u << 20},
         {GPU, "resource", "", F(bar[0].flags), UNKNOWN},
         {GPU, "vendor", "x\n", F(vendor), UNKNOWN},
     };
@@ -221,6 +224,76 @@ static void ids_of_all_ones_are_those_of_the_files(void **state)
     }
 }
 
+static const struct rig_function *read_gpu(const struct fixture *f, struct rig_topology **out)
+{
+    *out = read_tree(f);
+    return rig_topology_function(*out, rig_topology_find(*out, "01:00.0"));
+}
+
+/* A function that is gone reads all ones throughout. */
+static void a_function_that_is_gone_has_the_ids_of_the_files_and_no_address(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct rig_topology *t;
+    uint8_t ones[64];
+    memset(ones, 0xff, sizeof ones);
+    make_gpu(&f);
+    fixture_bytes(&f, "sys/devices/" GPU "/config", ones, sizeof ones);
+    const struct rig_function *g = read_gpu(&f, &t);
+    is("vendor", g->vendor, 0x10de);
+    is("device", g->device, 0x2684);
+    assert_false(rig_fact_has(g->bar[0].bus));
+    rig_topology_free(t);
+    fixture_remove(&f);
+}
+
+/* No list of capabilities (status register, bit 4), so none of PCI Express: no privilege is needed
+   to say so. */
+static void without_capabilities_a_type_is_absent_in_64_bytes_already(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct config_space c;
+    struct rig_topology *t;
+    make_gpu(&f);
+    config_header(&c, 0x10de, 0x2684, 0x030000, 0, RIG_PCIE_ENDPOINT);
+    config_16(&c, 6, 0);
+    fixture_bytes(&f, "sys/devices/" GPU "/config", c.byte, 64);
+    is("type", read_gpu(&f, &t)->pcie_type, ABSENT);
+    rig_topology_free(t);
+    fixture_remove(&f);
+}
+
+/* What the configuration space says stands where the kernel's files say less, or otherwise. */
+static void registers_stand_where_files_say_less(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct config_space c;
+    struct rig_topology *t;
+    make_gpu(&f);
+    config_header(&c, 0x10de, 0x2684, 0x030000, 0, RIG_PCIE_ENDPOINT);
+    config_32(&c, 0x10, 0x20000000);
+    config_32(&c, 0x14, 0x30000000);
+    /* A Resizable BAR capability, 7.8.6: sizes of 1 MB to 128 MB for BAR 1, of which it has 16 MB.
+     */
+    config_32(&c, 0x100, 0x00010015);
+    config_32(&c, 0x104, 0x00000ff0);
+    config_32(&c, 0x108, 0x00000421);
+    fixture_bytes(&f, "sys/devices/" GPU "/config", c.byte, sizeof c.byte);
+    fixture_put(&f, GPU, "resource", "0x0 0x0 0x0\n0x30000000 0x30ffffff 0x40200\n");
+    fixture_put(&f, GPU, "resource1_resize", "1\n");
+    fixture_function(&f, PORT "/0000:01:00.7");
+    fixture_link(&f, "sys/devices/" GPU "/physfn", "../0000:01:00.7");
+    const struct rig_function *g = read_gpu(&f, &t);
+    is("bus", g->bar[0].bus, 0x20000000);
+    is("sizes", g->bar[1].resizable, 0xff);
+    is("flags", g->bar[1].flags, 0); /* not RIG_BAR_VIRTUAL: it has a register */
+    rig_topology_free(t);
+    fixture_remove(&f);
+}
+
 static void services_below_a_port_tell_its_type(void **state)
 {
     (void)state;
@@ -293,6 +366,7 @@ static void a_release_is_the_first_word_that_begins_with_a_digit(void **state)
     static const struct {
         const char *file, *text, *kernel;
     } rows[] = {{"proc/version", "Linux version 6.1.0-18 (a@b)\n", "6.1.0-18"},
+                {"proc/version", "Linux version (a) 6.1.0\n", "6.1.0"},
                 {"proc/version", "Linux version\n", NULL},
                 {"proc/version", "Linux version :6 x\n", NULL},
                 {"proc/sys/kernel/osrelease", "\n", NULL},
@@ -311,6 +385,24 @@ static void a_release_is_the_first_word_that_begins_with_a_digit(void **state)
         rig_topology_free(t);
         fixture_remove(&f);
     }
+}
+
+/* No file's name is so long; the release is kept as it is. */
+static void a_release_too_long_for_a_name_has_no_configuration(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char release[402];
+    memset(release, '6', 401);
+    release[401] = '\0';
+    make_gpu(&f);
+    fixture_file(&f, "proc/sys/kernel/osrelease", release);
+    fixture_file(&f, "proc/config.gz", "");
+    struct rig_topology *t = read_tree(&f);
+    assert_string_equal(t->machine.kernel.value, release);
+    is("p2pdma", t->machine.p2pdma, UNKNOWN);
+    rig_topology_free(t);
+    fixture_remove(&f);
 }
 
 /* ---- small files */
@@ -336,6 +428,10 @@ static void small_files_are_read_whole_or_not_at_all(void **state)
     assert_false(sysfs_link(&fs, "link", text, 10));
     assert_false(sysfs_link(&fs, "file", text, sizeof text));
     assert_false(sysfs_link(&fs, "none", text, sizeof text));
+    struct sysfs own = {.root = open("/", O_RDONLY | O_DIRECTORY)};
+    /* A regular file that cannot be read at its start: no memory is there. */
+    assert_int_equal(sysfs_read(&own, "proc/self/mem", text, sizeof text), -1);
+    close(own.root);
     assert_string_equal(sysfs_base_name("a/b"), "b");
     assert_string_equal(sysfs_base_name("b"), "b");
     close(fs.root);
@@ -349,9 +445,13 @@ int main(void)
         cmocka_unit_test(resizable_sizes_are_bits_in_hex),
         cmocka_unit_test(groups_are_told_by_links_names_and_types),
         cmocka_unit_test(ids_of_all_ones_are_those_of_the_files),
+        cmocka_unit_test(a_function_that_is_gone_has_the_ids_of_the_files_and_no_address),
+        cmocka_unit_test(without_capabilities_a_type_is_absent_in_64_bytes_already),
+        cmocka_unit_test(registers_stand_where_files_say_less),
         cmocka_unit_test(services_below_a_port_tell_its_type),
         cmocka_unit_test(processors_are_told_by_their_first_block),
         cmocka_unit_test(a_release_is_the_first_word_that_begins_with_a_digit),
+        cmocka_unit_test(a_release_too_long_for_a_name_has_no_configuration),
         cmocka_unit_test(small_files_are_read_whole_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
