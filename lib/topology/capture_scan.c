@@ -61,9 +61,6 @@ static enum rig_status check_bounds(const char *name, const char *data, size_t b
 static enum rig_status refuse_syntax(const char *name, const json_error_t *error,
                                      struct rig_error *err)
 {
-    /* jansson sets no error at all for most allocations that fail. */
-    if (json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0')
-        return rig_fail_memory(err);
     size_t line = error->line > 0 ? (size_t)error->line : 0;
     size_t column = error->column > 0 ? (size_t)error->column : 0;
     rig_fail_at(err, name, line, column, "%s", error->text);

@@ -232,6 +232,29 @@ static void text_that_is_no_utf8_is_taken_for_latin1(void **state)
     free(text);
 }
 
+/* One address for both sides is written once, where both are known from the same. */
+static void one_address_of_a_bar_is_written_where_both_are_known_from_the_same(void **state)
+{
+    (void)state;
+    struct rig_topology *t = read_text("{\"format\":\"rigmem-machine\",\"version\":1,"
+                                       "\"functions\":[{\"address\":\"03:00.0\"}]}");
+    const char bus[] = "the data sheet", cpu[] = "the data sheet";
+    struct rig_bar *bar = &t->node[0].f.bar[0];
+    bar->bus = (struct rig_fact){.know = RIG_FACT_KNOWN, .value = 0x8000, .from = bus};
+    bar->cpu = (struct rig_fact){.know = RIG_FACT_KNOWN, .value = 0x8000, .from = cpu};
+    char *text = write_text(t, false);
+    assert_non_null(strstr(text, "\"address\": {"));
+    assert_null(strstr(text, "\"bus\""));
+    free(text);
+    bar->cpu.from = "a guess";
+    text = write_text(t, false);
+    assert_null(strstr(text, "\"address\": {"));
+    assert_non_null(strstr(text, "\"bus\""));
+    assert_non_null(strstr(text, "\"cpu\""));
+    free(text);
+    rig_topology_free(t);
+}
+
 /* ---- refusals */
 
 struct refusal {
@@ -289,6 +312,7 @@ static const struct refusal refusals[] = {
     {ONE("\"gpu\":1"), "m.json", "gpu: true or false", NULL},
     {ONE("\"name\":1"), "m.json", "name: a number stands", NULL},
     {ONE("\"physical\":\"0000:02:00.0\""), "m.json", "physical function is not there", NULL},
+    {ONE("\"physical\":\"x\""), "m.json", "physical: \"x\" is no function", NULL},
     {ONE("\"command_mask\":null"), "m.json", "command_mask: a plain value", NULL},
     {ONE("\"bars\":[]"), "m.json", "bars: a list stands", NULL},
     {ONE("\"bars\":{\"6\":null}"), "m.json", "unknown key \"6\"", NULL},
@@ -479,6 +503,7 @@ int main(void)
         cmocka_unit_test(places_are_what_the_capture_says),
         cmocka_unit_test(the_least_a_person_writes_is_enough),
         cmocka_unit_test(text_that_is_no_utf8_is_taken_for_latin1),
+        cmocka_unit_test(one_address_of_a_bar_is_written_where_both_are_known_from_the_same),
         cmocka_unit_test(what_breaks_a_rule_is_refused_with_its_place_and_the_rule),
         cmocka_unit_test(too_deep_or_too_many_is_refused_before_it_is_built),
         cmocka_unit_test(redaction_leaves_out_the_owner_and_keeps_what_decides),

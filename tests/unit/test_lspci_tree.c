@@ -140,6 +140,10 @@ static void two_trees_of_one_bus_are_two_machines(void **state)
            "-[0000:00]-+-00.0  Three\n           \\-1f.0  Two\n",
            "tree:4: bus 0000:00 appears twice, here and in line 1");
     refuse("-[0000:00]---00.0\n\n-[0000:00]-+-00.0\n           \\-1f.0\n", "appears twice");
+    refuse("-[0000:00]---01.0-[01-03]--\n\n-[0000:00]---01.0-[02-03]--\n", "appears twice");
+    refuse("-[0000:00]-+-01.0-[02]----00.0\n           \\-02.0-[02]--\n\n"
+           "-[0000:00]-+-01.0-[02]--\n           \\-02.0-[02]----00.0\n",
+           "appears twice");
 }
 
 static void blocks_beside_a_tree_take_their_places_from_it(void **state)
