@@ -144,6 +144,8 @@ static void two_trees_of_one_bus_are_two_machines(void **state)
     refuse("-[0000:00]-+-01.0-[02]----00.0\n           \\-02.0-[02]--\n\n"
            "-[0000:00]-+-01.0-[02]--\n           \\-02.0-[02]----00.0\n",
            "appears twice");
+    refuse("-+-[0000:02]---00.0\n \\-[0000:00]---01.0-[02]--\n\n-[0000:00]---01.0-[02]----00.0\n",
+           "appears twice");
 }
 
 static void blocks_beside_a_tree_take_their_places_from_it(void **state)
