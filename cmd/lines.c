@@ -57,11 +57,20 @@ static void put_char(struct splitter *s, char c)
     s->in_word = true;
 }
 
+/* The array with room for one element more than its `count`, NULL where memory lacks. It doubles,
+   so its room is the power of two from count on. */
+static void *grow(void *array, int count, size_t element)
+{
+    if (count & (count - 1))
+        return array;
+    return realloc(array, (count ? (size_t)count * 2 : 1) * element);
+}
+
 static void end_word(struct splitter *s)
 {
     if (!s->in_word && !s->quoted)
         return;
-    char **grown = realloc(s->line.word, ((size_t)s->line.count + 1) * sizeof *grown);
+    char **grown = grow(s->line.word, s->line.count, sizeof *grown);
     if (grown)
         s->line.word = grown;
     char *word = grown ? strndup(s->word, s->used) : NULL;
@@ -81,7 +90,7 @@ static void end_line(struct splitter *s)
     end_word(s);
     if (s->line.count == 0 || s->failed)
         return;
-    struct line *grown = realloc(s->lines->line, ((size_t)s->lines->count + 1) * sizeof *grown);
+    struct line *grown = grow(s->lines->line, s->lines->count, sizeof *grown);
     if (!grown) {
         no_memory(s);
         return;

@@ -92,12 +92,12 @@ EOF_SCRIPT
     [[ $output == "rigmem: script:3: alloc: SIZE: is missing"* ]]
 }
 
-@test "lines and words of a megabyte, thousands of words, and a hundred thousand separators, are read" {
+@test "lines and words of a megabyte, and a hundred thousand commands, are read" {
     head -c 1000000 /dev/zero | tr '\0' x >long
     { printf 'help '; cat long; } >script
     run "$RIGMEM" -f script
     [ "$status" -eq 2 ]
-    { printf 'help'; printf ' x%.0s' {1..2000}; } >script
+    { printf 'help'; printf ' x%.0s' {1..100000}; } >script
     run "$RIGMEM" -f script
     [ "$status" -eq 2 ]
     [[ $output == "rigmem: script:1: help: x: one argument too many"* ]]
