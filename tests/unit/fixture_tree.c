@@ -1,5 +1,7 @@
 #include "fixture_tree.h"
 
+#include "topology/live.h"
+
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,9 +28,40 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
     return remove(path);
 }
 
+void fixture_remove_path(const char *path)
+{
+    assert_int_equal(nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
 void fixture_remove(struct fixture *f)
 {
-    assert_int_equal(nftw(f->root, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+    fixture_remove_path(f->root);
+}
+
+int fixture_set_up(void **state)
+{
+    struct fixture *f = malloc(sizeof *f);
+    assert_non_null(f);
+    fixture_make(f);
+    *state = f;
+    return 0;
+}
+
+int fixture_tear_down(void **state)
+{
+    fixture_remove(*state);
+    free(*state);
+    return 0;
+}
+
+struct rig_topology *fixture_read(const struct fixture *f)
+{
+    struct rig_topology *t = NULL;
+    struct rig_error err;
+    rig_error_clear(&err);
+    if (read_live(f->root, &t, &err) != RIG_OK)
+        fail_msg("%s: %s", err.what, err.why);
+    return t;
 }
 
 static void make_above(char *path)

@@ -13,6 +13,16 @@ struct fixture {
 void fixture_make(struct fixture *f);
 void fixture_remove(struct fixture *f);
 
+/* fixture_remove_path removes a directory with all in it. */
+void fixture_remove_path(const char *path);
+
+/* The same as the first two for cmocka: *state becomes a struct fixture. */
+int fixture_set_up(void **state);
+int fixture_tear_down(void **state);
+
+/* fixture_read is the machine that the tree holds; the test fails where it is refused. */
+struct rig_topology *fixture_read(const struct fixture *f);
+
 /* fixture_bytes writes a file below the root, with the directories above it. */
 void fixture_bytes(const struct fixture *f, const char *path, const void *data, size_t bytes);
 void fixture_file(const struct fixture *f, const char *path, const char *text);

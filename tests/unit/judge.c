@@ -1,8 +1,8 @@
 #include "judge.h"
 
 #include "gpu/vendor.h"
+#include "fixture_tree.h"
 
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -675,16 +675,6 @@ static void nothing_is_left(struct judge *j)
                     (unsigned long long)audit.taken, (unsigned long long)audit.views);
 }
 
-static void empty(const char *directory)
-{
-    DIR *dir = opendir(directory);
-    assert_non_null(dir);
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
-        unlinkat(dirfd(dir), e->d_name, 0);
-    closedir(dir);
-    rmdir(directory);
-}
-
 static bool close_all(struct judge *j, char *why)
 {
     bool good = !j->failed;
@@ -693,7 +683,7 @@ static bool close_all(struct judge *j, char *why)
     memcpy(why, j->why, sizeof j->why);
     rig_topology_free(j->topology);
     if (j->directory[0])
-        empty(j->directory);
+        fixture_remove_path(j->directory);
     model_end(&j->model);
     free(j->own);
     free(j);

@@ -8,12 +8,12 @@
 
 /* ---- texts that grow */
 
-struct out {
+struct mangled {
     char *text;
     size_t used, room;
 };
 
-static void put(struct out *o, const char *bytes, size_t n)
+static void put(struct mangled *o, const char *bytes, size_t n)
 {
     if (o->room - o->used < n + 1) {
         o->room = 2 * (o->used + n) + 4096;
@@ -26,7 +26,7 @@ static void put(struct out *o, const char *bytes, size_t n)
     o->text[o->used] = '\0';
 }
 
-static void say(struct out *o, const char *text)
+static void say(struct mangled *o, const char *text)
 {
     put(o, text, strlen(text));
 }
@@ -43,9 +43,9 @@ static const char *after_line(const char *p)
 }
 
 /* Applies f to each line, which has no line end. */
-static char *each_line(const char *text, void (*f)(struct out *o, const char *line, size_t n))
+static char *each_line(const char *text, void (*f)(struct mangled *o, const char *line, size_t n))
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     put(&o, "", 0);
     for (const char *p = text; *p; p = after_line(p))
         f(&o, p, line_length(p));
@@ -54,7 +54,7 @@ static char *each_line(const char *text, void (*f)(struct out *o, const char *li
 
 static char *replaced(const char *text, const char *const (*pairs)[2], size_t count)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     put(&o, "", 0);
     while (*text) {
         size_t i = 0;
@@ -112,7 +112,7 @@ static const char *block_number(const char *text, unsigned n)
 
 char *mangle_without_blocks(const char *text, unsigned first, unsigned count, const char *instead)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     const char *from = block_number(text, first), *to = from;
     if (!*from)
         return NULL;
@@ -126,7 +126,7 @@ char *mangle_without_blocks(const char *text, unsigned first, unsigned count, co
 
 char *mangle_elided(const char *text, unsigned n, unsigned from, unsigned keep)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     const char *block = block_number(text, n);
     const char *end = *block ? next_header(after_line(block)) : block;
     unsigned lines = 0;
@@ -152,44 +152,34 @@ char *mangle_cut(const char *text, unsigned n, bool within_line)
         p = after_line(p);
     if (!*p || p == text)
         return NULL;
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     put(&o, text, (size_t)(p - text) - within_line);
     return o.text;
 }
 
 /* ---- line ends, white space */
 
-static void crlf_line(struct out *o, const char *line, size_t n)
+static void crlf_line(struct mangled *o, const char *line, size_t n)
 {
     put(o, line, n);
     say(o, "\r\n");
 }
 
-static char *crlf(const char *text)
-{
-    return each_line(text, crlf_line);
-}
-
-static void trailing_line(struct out *o, const char *line, size_t n)
+static void trailing_line(struct mangled *o, const char *line, size_t n)
 {
     put(o, line, n);
     say(o, "  \t \n");
 }
 
-static char *trailing(const char *text)
-{
-    return each_line(text, trailing_line);
-}
-
 static char *byte_order_mark(const char *text)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     say(&o, "\xef\xbb\xbf");
     say(&o, text);
     return o.text;
 }
 
-static void tabs_as(struct out *o, const char *line, size_t n, const char *as)
+static void tabs_as(struct mangled *o, const char *line, size_t n, const char *as)
 {
     for (size_t i = 0; i < n; i++)
         if (line[i] == '\t')
@@ -199,44 +189,24 @@ static void tabs_as(struct out *o, const char *line, size_t n, const char *as)
     say(o, "\n");
 }
 
-static void four_line(struct out *o, const char *line, size_t n)
+static void four_line(struct mangled *o, const char *line, size_t n)
 {
     tabs_as(o, line, n, "    ");
 }
 
-static char *four(const char *text)
-{
-    return each_line(text, four_line);
-}
-
-static void eight_line(struct out *o, const char *line, size_t n)
+static void eight_line(struct mangled *o, const char *line, size_t n)
 {
     tabs_as(o, line, n, "        ");
 }
 
-static char *eight(const char *text)
-{
-    return each_line(text, eight_line);
-}
-
-static void one_line(struct out *o, const char *line, size_t n)
+static void one_line(struct mangled *o, const char *line, size_t n)
 {
     tabs_as(o, line, n, " ");
 }
 
-static char *one(const char *text)
-{
-    return each_line(text, one_line);
-}
-
-static void hard_line(struct out *o, const char *line, size_t n)
+static void hard_line(struct mangled *o, const char *line, size_t n)
 {
     tabs_as(o, line, n, "\xc2\xa0\xc2\xa0\xc2\xa0\xc2\xa0");
-}
-
-static char *hard(const char *text)
-{
-    return each_line(text, hard_line);
 }
 
 static char *all_hard(const char *text)
@@ -245,92 +215,58 @@ static char *all_hard(const char *text)
     return REPLACED(text, pairs);
 }
 
-static void code_line(struct out *o, const char *line, size_t n)
+static void code_line(struct mangled *o, const char *line, size_t n)
 {
     say(o, n ? "    " : "");
     put(o, line, n);
     say(o, "\n");
 }
 
-static char *code(const char *text)
-{
-    return each_line(text, code_line);
-}
-
-static void flat_line(struct out *o, const char *line, size_t n)
+static void flat_line(struct mangled *o, const char *line, size_t n)
 {
     size_t skip = strspn(line, "\t ");
     put(o, line + skip, skip < n ? n - skip : 0);
     say(o, "\n");
 }
 
-static char *flat(const char *text)
-{
-    return each_line(text, flat_line);
-}
-
-static void double_line(struct out *o, const char *line, size_t n)
+static void double_line(struct mangled *o, const char *line, size_t n)
 {
     put(o, line, n);
     say(o, "\n\n");
 }
 
-static char *double_spaced(const char *text)
-{
-    return each_line(text, double_line);
-}
-
-static void no_blank_line(struct out *o, const char *line, size_t n)
+static void no_blank_line(struct mangled *o, const char *line, size_t n)
 {
     put(o, line, n);
     say(o, n ? "\n" : "");
 }
 
-static char *no_blank(const char *text)
-{
-    return each_line(text, no_blank_line);
-}
-
 /* ---- mail */
 
-static void quoted_line(struct out *o, const char *line, size_t n)
+static void quoted_line(struct mangled *o, const char *line, size_t n)
 {
     say(o, "> ");
     put(o, line, n);
     say(o, "\n");
 }
 
-static char *quoted(const char *text)
-{
-    return each_line(text, quoted_line);
-}
-
-static void nested_line(struct out *o, const char *line, size_t n)
+static void nested_line(struct mangled *o, const char *line, size_t n)
 {
     say(o, n ? "> >>> " : "> >>>");
     put(o, line, n);
     say(o, "\n");
 }
 
-static char *nested(const char *text)
-{
-    return each_line(text, nested_line);
-}
-
-static void tight_line(struct out *o, const char *line, size_t n)
+static void tight_line(struct mangled *o, const char *line, size_t n)
 {
     say(o, ">>");
     put(o, line, n);
     say(o, "\n");
 }
 
-static char *tight(const char *text)
-{
-    return each_line(text, tight_line);
-}
-
 /* Cuts a line at a space at `width` columns, as mailers do; a tab counts for one. */
-static void wrapped_line(struct out *o, const char *mark, const char *line, size_t n, size_t width)
+static void wrapped_line(struct mangled *o, const char *mark, const char *line, size_t n,
+                         size_t width)
 {
     while (n > width) {
         size_t cut = width;
@@ -349,39 +285,24 @@ static void wrapped_line(struct out *o, const char *mark, const char *line, size
     say(o, "\n");
 }
 
-static void wrapped_72_line(struct out *o, const char *line, size_t n)
+static void wrapped_72_line(struct mangled *o, const char *line, size_t n)
 {
     wrapped_line(o, "", line, n, 72);
 }
 
-static char *wrapped_72(const char *text)
-{
-    return each_line(text, wrapped_72_line);
-}
-
-static void wrapped_76_line(struct out *o, const char *line, size_t n)
+static void wrapped_76_line(struct mangled *o, const char *line, size_t n)
 {
     wrapped_line(o, "", line, n, 76);
 }
 
-static char *wrapped_76(const char *text)
-{
-    return each_line(text, wrapped_76_line);
-}
-
-static void wrapped_quoted_line(struct out *o, const char *line, size_t n)
+static void wrapped_quoted_line(struct mangled *o, const char *line, size_t n)
 {
     wrapped_line(o, "> ", line, n, 70);
 }
 
-static char *wrapped_quoted(const char *text)
-{
-    return each_line(text, wrapped_quoted_line);
-}
-
 /* RFC 2045, 6.7: `=` and, in the strict form, white space at a line's end and tabs are escaped;
    lines are cut softly before column 76. */
-static void printable(struct out *o, const char *line, size_t n, bool strict)
+static void printable(struct mangled *o, const char *line, size_t n, bool strict)
 {
     size_t column = 0;
     for (size_t i = 0; i < n; i++) {
@@ -401,27 +322,17 @@ static void printable(struct out *o, const char *line, size_t n, bool strict)
     say(o, "\n");
 }
 
-static void printable_line(struct out *o, const char *line, size_t n)
+static void printable_line(struct mangled *o, const char *line, size_t n)
 {
     printable(o, line, n, false);
 }
 
-static char *quoted_printable(const char *text)
-{
-    return each_line(text, printable_line);
-}
-
-static void strict_line(struct out *o, const char *line, size_t n)
+static void strict_line(struct mangled *o, const char *line, size_t n)
 {
     printable(o, line, n, true);
 }
 
-static char *strict_printable(const char *text)
-{
-    return each_line(text, strict_line);
-}
-
-static void ending_line(struct out *o, const char *line, size_t n)
+static void ending_line(struct mangled *o, const char *line, size_t n)
 {
     if (n == 0) {
         say(o, "=20\n");
@@ -433,29 +344,19 @@ static void ending_line(struct out *o, const char *line, size_t n)
 }
 
 /* Each line ends in a space, which is escaped. */
-static char *ending_printable(const char *text)
-{
-    return each_line(text, ending_line);
-}
-
 static char *printable_crlf(const char *text)
 {
-    char *soft = quoted_printable(text), *all = crlf(soft);
+    char *soft = each_line(text, printable_line), *all = each_line(soft, crlf_line);
     free(soft);
     return all;
 }
 
 /* RFC 3676: lines that begin with a space are stuffed with one more. */
-static void stuffed_line(struct out *o, const char *line, size_t n)
+static void stuffed_line(struct mangled *o, const char *line, size_t n)
 {
     say(o, n && (*line == ' ' || *line == '>') ? " " : "");
     put(o, line, n);
     say(o, "\n");
-}
-
-static char *stuffed(const char *text)
-{
-    return each_line(text, stuffed_line);
 }
 
 /* ---- pages */
@@ -476,14 +377,14 @@ static char *hard_entities(const char *text)
 
 static char *quoted_entities(const char *text)
 {
-    char *once = quoted(text), *all = entities(once);
+    char *once = each_line(text, quoted_line), *all = entities(once);
     free(once);
     return all;
 }
 
 static char *fenced(const char *text)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     say(&o, "Hi, my cards do not see each other:\n\n<details>\n```console\n");
     say(&o, text);
     say(&o, "```\n</details>\n\nThanks. 2 cards, 1 switch: what now?\n");
@@ -492,7 +393,7 @@ static char *fenced(const char *text)
 
 static char *prompted(const char *text)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     say(&o, "user@host:~$ uname -r\n6.1.0-18-amd64\nuser@host:~$ lspci | wc -l\n40\n"
             "user@host:~$ sudo lspci -vvv\n[sudo] password for user: \n");
     say(&o, text);
@@ -504,7 +405,7 @@ static char *prompted(const char *text)
 
 static char *twice(const char *text)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     say(&o, text);
     say(&o, "\nand once more:\n\n");
     say(&o, text);
@@ -513,7 +414,7 @@ static char *twice(const char *text)
 
 static char *cut_off_marks(const char *text)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     say(&o,
         "-------- Forwarded message --------\nFrom: a person\nDate: Mon, 1 Jan 2024 10:00:00 +0000\n\n");
     say(&o, text);
@@ -524,31 +425,31 @@ static char *cut_off_marks(const char *text)
 const struct mangling *mangle_list(size_t *out_count)
 {
     static const struct mangling list[] = {
-        {"CRLF", crlf, false},
-        {"trailing blanks", trailing, false},
-        {"a byte order mark", byte_order_mark, false},
-        {"four spaces for a tab", four, false},
-        {"eight spaces for a tab", eight, false},
-        {"one space for a tab", one, false},
-        {"hard spaces for tabs", hard, false},
-        {"hard spaces for all", all_hard, false},
-        {"indented as code", code, false},
-        {"quoted", quoted, false},
-        {"quoted four times", nested, false},
-        {"quoted without spaces", tight, false},
-        {"quoted-printable", quoted_printable, false},
-        {"quoted-printable with tabs escaped", strict_printable, false},
-        {"quoted-printable with =20 at line ends", ending_printable, false},
-        {"quoted-printable and CRLF", printable_crlf, false},
-        {"stuffed", stuffed, false},
-        {"HTML entities", entities, false},
-        {"HTML entities with &nbsp;", hard_entities, false},
-        {"quoted, then HTML entities", quoted_entities, false},
-        {"in a fence, with prose", fenced, false},
-        {"among prompts and other commands", prompted, false},
-        {"in a forwarded mail", cut_off_marks, false},
-        {"twice", twice, false},
-        {"a blank line after each line", double_spaced, false},
+        {"CRLF", crlf_line, NULL, false},
+        {"trailing blanks", trailing_line, NULL, false},
+        {"a byte order mark", NULL, byte_order_mark, false},
+        {"four spaces for a tab", four_line, NULL, false},
+        {"eight spaces for a tab", eight_line, NULL, false},
+        {"one space for a tab", one_line, NULL, false},
+        {"hard spaces for tabs", hard_line, NULL, false},
+        {"hard spaces for all", NULL, all_hard, false},
+        {"indented as code", code_line, NULL, false},
+        {"quoted", quoted_line, NULL, false},
+        {"quoted four times", nested_line, NULL, false},
+        {"quoted without spaces", tight_line, NULL, false},
+        {"quoted-printable", printable_line, NULL, false},
+        {"quoted-printable with tabs escaped", strict_line, NULL, false},
+        {"quoted-printable with =20 at line ends", ending_line, NULL, false},
+        {"quoted-printable and CRLF", NULL, printable_crlf, false},
+        {"stuffed", stuffed_line, NULL, false},
+        {"HTML entities", NULL, entities, false},
+        {"HTML entities with &nbsp;", NULL, hard_entities, false},
+        {"quoted, then HTML entities", NULL, quoted_entities, false},
+        {"in a fence, with prose", NULL, fenced, false},
+        {"among prompts and other commands", NULL, prompted, false},
+        {"in a forwarded mail", NULL, cut_off_marks, false},
+        {"twice", NULL, twice, false},
+        {"a blank line after each line", double_line, NULL, false},
     };
     *out_count = sizeof list / sizeof *list;
     return list;
@@ -562,7 +463,7 @@ static char *no_domain(const char *text)
     return REPLACED(text + (strncmp(text, "0000:", 5) == 0 ? 5 : 0), pairs);
 }
 
-static void no_ids_line(struct out *o, const char *line, size_t n)
+static void no_ids_line(struct mangled *o, const char *line, size_t n)
 {
     size_t place;
     if (!mangle_is_header(line, &place)) {
@@ -582,18 +483,13 @@ static void no_ids_line(struct out *o, const char *line, size_t n)
 }
 
 /* lspci without -nn, but for what it prints of devices that have no name. */
-static char *no_ids(const char *text)
-{
-    return each_line(text, no_ids_line);
-}
-
 /* The bracket at p holds ids: "[8086:2030]". */
 static bool ids_at(const char *p)
 {
     return p[0] == '[' && hex_at(p + 1, 4) && p[5] == ':' && hex_at(p + 6, 4) && p[10] == ']';
 }
 
-static void numeric_line(struct out *o, const char *line, size_t n)
+static void numeric_line(struct mangled *o, const char *line, size_t n)
 {
     size_t place;
     const char *end = line + n, *class = memchr(line, '[', n), *ids = NULL;
@@ -616,15 +512,10 @@ static void numeric_line(struct out *o, const char *line, size_t n)
 }
 
 /* lspci -n */
-static char *numeric(const char *text)
-{
-    return each_line(text, numeric_line);
-}
-
 static char *old_numeric(const char *text)
 {
-    char *now = numeric(text);
-    struct out o = {NULL, 0, 0};
+    char *now = each_line(text, numeric_line);
+    struct mangled o = {NULL, 0, 0};
     for (const char *p = now; *p; p = after_line(p)) {
         size_t place, n = line_length(p);
         if (mangle_is_header(p, &place) && hex_at(p + place + 1, 4) && p[place + 5] == ':') {
@@ -664,22 +555,17 @@ static char *old_virtual(const char *text)
 
 /* ---- facts that are gone */
 
-static void sizeless_line(struct out *o, const char *line, size_t n)
+static void sizeless_line(struct mangled *o, const char *line, size_t n)
 {
     const char *size = memmem(line, n, " [size=", 7);
     put(o, line, size ? (size_t)(size - line) : n);
     say(o, "\n");
 }
 
-static char *sizeless(const char *text)
-{
-    return each_line(text, sizeless_line);
-}
-
 /* As who is not root sees it. */
 static char *denied(const char *text)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     bool hidden = false;
     for (const char *p = text; *p; p = after_line(p)) {
         size_t n = line_length(p);
@@ -696,7 +582,7 @@ static char *denied(const char *text)
 }
 
 /* lspci -vv without the words of ACS: what -v shows of it. */
-static void unworded_line(struct out *o, const char *line, size_t n)
+static void unworded_line(struct mangled *o, const char *line, size_t n)
 {
     if (n > 6 && memmem(line, n, "ACSC", 4))
         return;
@@ -704,15 +590,11 @@ static void unworded_line(struct out *o, const char *line, size_t n)
     say(o, "\n");
 }
 
-static char *unworded(const char *text)
-{
-    return each_line(text, unworded_line);
-}
-
 /* grep '^[0-9a-f]' with the details of bridges alone. */
 static char *bridges_only(const char *text)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
+    put(&o, "", 0);
     bool bridge = false;
     for (const char *p = text; *p; p = after_line(p)) {
         size_t place, n = line_length(p);
@@ -724,12 +606,13 @@ static char *bridges_only(const char *text)
         put(&o, p, n);
         say(&o, "\n");
     }
-    return o.text ? o.text : each_line("", crlf_line);
+    return o.text;
 }
 
 static char *endpoints_only(const char *text)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
+    put(&o, "", 0);
     bool bridge = false;
     for (const char *p = text; *p; p = after_line(p)) {
         size_t place, n = line_length(p);
@@ -740,12 +623,12 @@ static char *endpoints_only(const char *text)
         put(&o, p, n);
         say(&o, "\n");
     }
-    return o.text ? o.text : each_line("", crlf_line);
+    return o.text;
 }
 
 static char *headers_only(const char *text)
 {
-    struct out o = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0};
     put(&o, "", 0);
     for (const char *p = text; *p; p = after_line(p)) {
         size_t place, n = line_length(p);
@@ -760,7 +643,7 @@ static char *headers_only(const char *text)
 /* BARs out of their lines and into the kernel's log. */
 static char *logged(const char *text)
 {
-    struct out o = {NULL, 0, 0}, log = {NULL, 0, 0};
+    struct mangled o = {NULL, 0, 0}, log = {NULL, 0, 0};
     char place[24] = "";
     say(&log, "\n$ dmesg\n");
     for (const char *p = text; *p; p = after_line(p)) {
@@ -791,28 +674,33 @@ static char *logged(const char *text)
     return o.text;
 }
 
+char *mangle(const struct mangling *m, const char *text)
+{
+    return m->line ? each_line(text, m->line) : m->text(text);
+}
+
 const struct mangling *mangle_text_list(size_t *out_count)
 {
     static const struct mangling list[] = {
-        {"without indentation", flat, false},
-        {"wrapped at 72 columns", wrapped_72, false},
-        {"wrapped at 76 columns", wrapped_76, false},
-        {"wrapped, then quoted", wrapped_quoted, false},
-        {"without blank lines", no_blank, false},
-        {"without domains", no_domain, false},
-        {"as lspci -n prints it", numeric, false},
-        {"as an old lspci -n prints it", old_numeric, false},
-        {"in old words", old_words, false},
-        {"with BARs that are virtual", dressed_bars, false},
-        {"with BARs that are virtual, by an old lspci", old_virtual, false},
-        {"without ids", no_ids, true},
-        {"without sizes", sizeless, true},
-        {"without privilege", denied, true},
-        {"without the words of ACS", unworded, true},
-        {"details of bridges alone", bridges_only, true},
-        {"endpoints alone", endpoints_only, true},
-        {"headers alone", headers_only, true},
-        {"BARs in the log alone", logged, true},
+        {"without indentation", flat_line, NULL, false},
+        {"wrapped at 72 columns", wrapped_72_line, NULL, false},
+        {"wrapped at 76 columns", wrapped_76_line, NULL, false},
+        {"wrapped, then quoted", wrapped_quoted_line, NULL, false},
+        {"without blank lines", no_blank_line, NULL, false},
+        {"without domains", NULL, no_domain, false},
+        {"as lspci -n prints it", numeric_line, NULL, false},
+        {"as an old lspci -n prints it", NULL, old_numeric, false},
+        {"in old words", NULL, old_words, false},
+        {"with BARs that are virtual", NULL, dressed_bars, false},
+        {"with BARs that are virtual, by an old lspci", NULL, old_virtual, false},
+        {"without ids", no_ids_line, NULL, true},
+        {"without sizes", sizeless_line, NULL, true},
+        {"without privilege", NULL, denied, true},
+        {"without the words of ACS", unworded_line, NULL, true},
+        {"details of bridges alone", NULL, bridges_only, true},
+        {"endpoints alone", NULL, endpoints_only, true},
+        {"headers alone", NULL, headers_only, true},
+        {"BARs in the log alone", NULL, logged, true},
     };
     *out_count = sizeof list / sizeof *list;
     return list;

@@ -7,11 +7,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct mangled; /* a text that grows */
+
+/* One of `line`, which appends what becomes of a line of n bytes, and `text` is there. */
 struct mangling {
     const char *name;
-    char *(*mangle)(const char *text);
+    void (*line)(struct mangled *o, const char *line, size_t n);
+    char *(*text)(const char *text);
     bool loses; /* facts are gone: an answer may become unknown, and no other one */
 };
+
+char *mangle(const struct mangling *m, const char *text);
 
 /* mangle_list is the manglings that any of lspci's outputs may go through; *out_count how many. */
 const struct mangling *mangle_list(size_t *out_count);

@@ -1,6 +1,6 @@
 #include "sessions.h"
+#include "fixture_tree.h"
 
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,12 +31,7 @@ void session_close(struct session *s)
 {
     rig_gpus_free(s->gpus);
     assert_int_equal(rig_machine_close(s->machine, NULL), RIG_OK);
-    DIR *dir = opendir(s->directory);
-    assert_non_null(dir);
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
-        unlinkat(dirfd(dir), e->d_name, 0);
-    closedir(dir);
-    rmdir(s->directory);
+    fixture_remove_path(s->directory);
     rig_topology_free(s->t);
 }
 

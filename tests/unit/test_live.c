@@ -3,6 +3,7 @@
 #include "topology/live_machine.h"
 
 #include "fixture_tree.h"
+#include "reading.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -18,40 +19,6 @@
 
 #define PORT "pci0000:00/0000:00:01.0"
 #define GPU PORT "/0000:01:00.0"
-
-static int set_up(void **state)
-{
-    struct fixture *f = malloc(sizeof *f);
-    assert_non_null(f);
-    fixture_make(f);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture_remove(*state);
-    free(*state);
-    return 0;
-}
-
-static struct rig_topology *read_tree(const struct fixture *f)
-{
-    struct rig_topology *t = NULL;
-    struct rig_error err;
-    rig_error_clear(&err);
-    if (read_live(f->root, &t, &err) != RIG_OK)
-        fail_msg("%s: %s", err.what, err.why);
-    return t;
-}
-
-static const struct rig_function *function_of(const struct rig_topology *t, const char *name)
-{
-    int i = rig_topology_find(t, name);
-    if (i < 0)
-        fail_msg("no function %s", name);
-    return rig_topology_function(t, i);
-}
 
 static void expect(struct rig_fact f, enum rig_know know, uint64_t value)
 {
@@ -117,10 +84,10 @@ static void a_tree_read_with_privilege_gives_every_fact(void **state)
 {
     const struct fixture *f = *state;
     make_machine(f, 4096);
-    struct rig_topology *t = read_tree(f);
+    struct rig_topology *t = fixture_read(f);
     assert_int_equal(rig_topology_machine(t)->source, RIG_SOURCE_SYSFS);
     assert_int_equal(rig_topology_count(t), 2);
-    const struct rig_function *port = function_of(t, "0000:00:01.0");
+    const struct rig_function *port = function_named(t, "0000:00:01.0");
     assert_int_equal(port->parent, -1);
     assert_int_equal(port->parent_known.know, RIG_FACT_KNOWN);
     expect(port->pcie_type, RIG_FACT_KNOWN, RIG_PCIE_ROOT_PORT);
@@ -128,7 +95,7 @@ static void a_tree_read_with_privilege_gives_every_fact(void **state)
     expect(port->numa_node, RIG_FACT_ABSENT, 0);
     assert_int_equal(port->driver.know, RIG_FACT_ABSENT);
     expect(port->iommu_group, RIG_FACT_ABSENT, 0);
-    const struct rig_function *gpu = function_of(t, "gpu0");
+    const struct rig_function *gpu = function_named(t, "gpu0");
     assert_int_equal(gpu->parent, rig_topology_find(t, "0000:00:01.0"));
     expect(gpu->subsystem_vendor, RIG_FACT_KNOWN, 0x1da2);
     expect(gpu->link_speed, RIG_FACT_KNOWN, 80);
@@ -149,8 +116,8 @@ static void bus_and_cpu_addresses_of_a_bar_are_told_apart(void **state)
 {
     const struct fixture *f = *state;
     make_machine(f, 64);
-    struct rig_topology *t = read_tree(f);
-    const struct rig_function *gpu = function_of(t, "0000:01:00.0");
+    struct rig_topology *t = fixture_read(f);
+    const struct rig_function *gpu = function_named(t, "0000:01:00.0");
     expect(gpu->bar[0].flags, RIG_FACT_KNOWN, RIG_BAR_64BIT | RIG_BAR_PREFETCHABLE);
     expect(gpu->bar[0].bus, RIG_FACT_KNOWN, 0x3800000000);
     expect(gpu->bar[0].cpu, RIG_FACT_KNOWN, 0x7800000000);
@@ -169,14 +136,14 @@ static void without_privilege_acs_is_unknown_with_its_reason_and_ports_are_assum
 {
     const struct fixture *f = *state;
     make_machine(f, 64);
-    struct rig_topology *t = read_tree(f);
-    const struct rig_function *port = function_of(t, "0000:00:01.0");
+    struct rig_topology *t = fixture_read(f);
+    const struct rig_function *port = function_named(t, "0000:00:01.0");
     expect(port->acs_control, RIG_FACT_UNKNOWN, 0);
     assert_non_null(strstr(port->acs_control.from, "ends at byte 64"));
     expect(port->pcie_type, RIG_FACT_ASSUMED, RIG_PCIE_ROOT_PORT);
     assert_non_null(strstr(port->pcie_type.from, "root bus"));
     expect(port->secondary, RIG_FACT_KNOWN, 1);
-    const struct rig_function *gpu = function_of(t, "gpu0");
+    const struct rig_function *gpu = function_named(t, "gpu0");
     expect(gpu->pcie_type, RIG_FACT_ASSUMED, RIG_PCIE_ENDPOINT);
     expect(gpu->link_speed, RIG_FACT_KNOWN, 80);
     rig_topology_free(t);
@@ -187,8 +154,9 @@ static void a_ports_services_tell_its_type(void **state)
     const struct fixture *f = *state;
     make_machine(f, 64);
     fixture_file(f, "sys/devices/" PORT "/0000:00:01.0:pcie204/uevent", "");
-    struct rig_topology *t = read_tree(f);
-    expect(function_of(t, "0000:00:01.0")->pcie_type, RIG_FACT_ASSUMED, RIG_PCIE_DOWNSTREAM_PORT);
+    struct rig_topology *t = fixture_read(f);
+    expect(function_named(t, "0000:00:01.0")->pcie_type, RIG_FACT_ASSUMED,
+           RIG_PCIE_DOWNSTREAM_PORT);
     rig_topology_free(t);
 }
 
@@ -199,9 +167,9 @@ static void a_vmd_domain_has_a_host_bridge_of_its_own(void **state)
     fixture_function(f, "pci0000:97/0000:97:00.5/pci10000:80/10000:80:01.0");
     fixture_function(f, "pci0000:97/0000:97:00.5/pci10000:80/10000:80:01.0/10000:81:00.0");
     fixture_put(f, "pci0000:97/0000:97:00.5/pci10000:80/10000:80:01.0", "class", "0x060400");
-    struct rig_topology *t = read_tree(f);
+    struct rig_topology *t = fixture_read(f);
     assert_int_equal(rig_topology_host_bridges(t), 2);
-    const struct rig_function *drive = function_of(t, "10000:81:00.0");
+    const struct rig_function *drive = function_named(t, "10000:81:00.0");
     assert_int_equal(drive->parent, rig_topology_find(t, "10000:80:01.0"));
     const struct rig_host_bridge *h = rig_topology_host_bridge(t, drive->host_bridge);
     assert_int_equal(h->domain, 0x10000);
@@ -230,8 +198,8 @@ static void a_virtual_function_has_its_ids_and_addresses(void **state)
     fixture_put(f, PORT "/0000:01:09.0", "resource",
                 "0x0000007002000000 0x00000070021fffff 0x000000000014220c\n");
     fixture_link(f, "sys/devices/" PORT "/0000:01:09.0/physfn", "../0000:01:08.0");
-    struct rig_topology *t = read_tree(f);
-    const struct rig_function *v = function_of(t, "0000:01:09.0");
+    struct rig_topology *t = fixture_read(f);
+    const struct rig_function *v = function_named(t, "0000:01:09.0");
     expect(v->vendor, RIG_FACT_KNOWN, 0x15b3);
     expect(v->device, RIG_FACT_KNOWN, 0x101e);
     expect(v->virtual_of, RIG_FACT_KNOWN, 1);
@@ -250,15 +218,15 @@ static void what_was_not_gathered_is_unknown(void **state)
     fixture_put(f, PORT, "class", "0x060400\n");
     fixture_function(f, GPU);
     fixture_put(f, GPU, "resource", "0x0000000080000000 0x000000008fffffff 0x0000000000042208\n");
-    struct rig_topology *t = read_tree(f);
-    const struct rig_function *gpu = function_of(t, "0000:01:00.0");
+    struct rig_topology *t = fixture_read(f);
+    const struct rig_function *gpu = function_named(t, "0000:01:00.0");
     expect(gpu->vendor, RIG_FACT_UNKNOWN, 0);
     expect(gpu->config_bytes, RIG_FACT_KNOWN, 0);
     expect(gpu->acs_control, RIG_FACT_UNKNOWN, 0);
     expect(gpu->iommu_group, RIG_FACT_UNKNOWN, 0);
     assert_int_equal(gpu->driver.know, RIG_FACT_UNKNOWN);
     expect(gpu->bar[0].bus, RIG_FACT_ASSUMED, 0x80000000);
-    expect(function_of(t, "0000:00:01.0")->header_type, RIG_FACT_ASSUMED, 1);
+    expect(function_named(t, "0000:00:01.0")->header_type, RIG_FACT_ASSUMED, 1);
     assert_int_equal(rig_topology_machine(t)->cpu_vendor.know, RIG_FACT_UNKNOWN);
     assert_int_equal(rig_topology_machine(t)->p2pdma.know, RIG_FACT_UNKNOWN);
     rig_topology_free(t);
@@ -268,10 +236,11 @@ static void a_bridge_that_only_paths_name_is_there(void **state)
 {
     const struct fixture *f = *state;
     fixture_function(f, PORT "/0000:01:00.0/0000:02:08.0/0000:03:00.0");
-    struct rig_topology *t = read_tree(f);
+    struct rig_topology *t = fixture_read(f);
     assert_int_equal(rig_topology_count(t), 4);
-    assert_int_equal(function_of(t, "0000:03:00.0")->parent, rig_topology_find(t, "0000:02:08.0"));
-    assert_int_equal(function_of(t, "0000:00:01.0")->parent, -1);
+    assert_int_equal(function_named(t, "0000:03:00.0")->parent,
+                     rig_topology_find(t, "0000:02:08.0"));
+    assert_int_equal(function_named(t, "0000:00:01.0")->parent, -1);
     assert_false(t->whole);
     rig_topology_free(t);
 }
@@ -283,10 +252,11 @@ static void a_tree_that_lost_its_links_is_read_by_its_directories(void **state)
     fixture_file(f, "sys/bus/pci/devices/0000:01:00.0/vendor", "0x1002\n");
     fixture_file(f, "sys/devices/" PORT "/class", "0x060400\n");
     fixture_file(f, "sys/devices/" GPU "/vendor", "0x1002\n");
-    struct rig_topology *t = read_tree(f);
+    struct rig_topology *t = fixture_read(f);
     assert_int_equal(rig_topology_count(t), 2);
-    assert_int_equal(function_of(t, "0000:01:00.0")->parent, rig_topology_find(t, "0000:00:01.0"));
-    expect(function_of(t, "0000:01:00.0")->vendor, RIG_FACT_KNOWN, 0x1002);
+    assert_int_equal(function_named(t, "0000:01:00.0")->parent,
+                     rig_topology_find(t, "0000:00:01.0"));
+    expect(function_named(t, "0000:01:00.0")->vendor, RIG_FACT_KNOWN, 0x1002);
     rig_topology_free(t);
 }
 
@@ -307,7 +277,7 @@ static void links_lead_nowhere_outside_the_directory(void **state)
     fixture_link(f, "sys/bus/pci/devices/0000:00:03.0", "0000:00:03.0");
     fixture_link(f, "sys/bus/pci/devices/0000:00:04.0", "0000:00:05.0");
     fixture_link(f, "sys/bus/pci/devices/0000:00:05.0", "0000:00:04.0");
-    struct rig_topology *t = read_tree(f);
+    struct rig_topology *t = fixture_read(f);
     assert_int_equal(rig_topology_count(t), 5);
     for (int i = 0; i < rig_topology_count(t); i++) {
         expect(rig_topology_function(t, i)->vendor, RIG_FACT_UNKNOWN, 0);
@@ -325,7 +295,7 @@ static void a_loop_of_directories_ends(void **state)
     fixture_file(f, "sys/bus/pci/devices/0000:00:01.0/vendor", "0x1022\n");
     fixture_file(f, "sys/devices/" PORT "/vendor", "0x1022\n");
     fixture_link(f, "sys/devices/" PORT "/0000:01:00.0", "..");
-    struct rig_topology *t = read_tree(f);
+    struct rig_topology *t = fixture_read(f);
     assert_int_equal(rig_topology_find(t, "0000:00:01.0"), 0);
     rig_topology_free(t);
 }
@@ -346,16 +316,16 @@ static void hostile_values_are_unknown_and_warned_of(void **state)
     fixture_link(f, "sys/devices/" PORT "/iommu_group", "../../../../../etc/passwd");
     fixture_function(f, GPU);
     fixture_put(f, GPU, "resource", "0x9000 0x8000 0x200\n0x8000 0x8ffe 0x200\n");
-    struct rig_topology *t = read_tree(f);
-    const struct rig_function *p = function_of(t, "0000:00:01.0");
+    struct rig_topology *t = fixture_read(f);
+    const struct rig_function *p = function_named(t, "0000:00:01.0");
     const struct rig_fact facts[] = {p->vendor,        p->device,      p->class_code,
                                      p->numa_node,     p->link_speed,  p->link_width,
                                      p->dma_mask_bits, p->iommu_group, p->bar[0].size};
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(facts); i++)
         assert_int_equal(facts[i].know, RIG_FACT_UNKNOWN);
     assert_false(rig_fact_has(p->gpu_memory));
-    expect(function_of(t, "0000:01:00.0")->bar[0].size, RIG_FACT_UNKNOWN, 0);
-    expect(function_of(t, "0000:01:00.0")->bar[1].size, RIG_FACT_UNKNOWN, 0);
+    expect(function_named(t, "0000:01:00.0")->bar[0].size, RIG_FACT_UNKNOWN, 0);
+    expect(function_named(t, "0000:01:00.0")->bar[1].size, RIG_FACT_UNKNOWN, 0);
     assert_int_equal(rig_topology_warnings(t), 3);
     rig_topology_free(t);
 }
@@ -367,8 +337,8 @@ static void a_pipe_in_the_place_of_a_file_is_not_waited_for(void **state)
     fixture_function(f, PORT);
     snprintf(path, sizeof path, "%s/sys/devices/" PORT "/vendor", f->root);
     assert_int_equal(mkfifo(path, 0644), 0);
-    struct rig_topology *t = read_tree(f);
-    expect(function_of(t, "0000:00:01.0")->vendor, RIG_FACT_UNKNOWN, 0);
+    struct rig_topology *t = fixture_read(f);
+    expect(function_named(t, "0000:00:01.0")->vendor, RIG_FACT_UNKNOWN, 0);
     rig_topology_free(t);
 }
 
@@ -405,7 +375,7 @@ static void the_kernel_and_the_cpu_come_from_proc_and_boot(void **state)
     fixture_file(f, "boot/config-6.1.0-18-amd64",
                  "#\n#\nCONFIG_PCI=y\n# CONFIG_PCI_P2PDMA is not set\n");
     fixture_file(f, "etc/hostname", "lab7\n");
-    struct rig_topology *t = read_tree(f);
+    struct rig_topology *t = fixture_read(f);
     const struct rig_machine_facts *m = rig_topology_machine(t);
     assert_string_equal(m->cpu_vendor.value, "GenuineIntel");
     expect(m->cpu_family, RIG_FACT_KNOWN, 6);
@@ -423,11 +393,11 @@ static void a_configuration_with_p2pdma_is_on_and_a_part_of_one_says_nothing(voi
     fixture_function(f, PORT);
     fixture_file(f, "proc/sys/kernel/osrelease", "6.8.0\n");
     fixture_file(f, "lib/modules/6.8.0/config", "#\nCONFIG_PCI=y\nCONFIG_PCI_P2PDMA=y\n");
-    struct rig_topology *t = read_tree(f);
+    struct rig_topology *t = fixture_read(f);
     expect(rig_topology_machine(t)->p2pdma, RIG_FACT_KNOWN, 1);
     rig_topology_free(t);
     fixture_file(f, "lib/modules/6.8.0/config", "#\nCONFIG_X86=y\n");
-    t = read_tree(f);
+    t = fixture_read(f);
     expect(rig_topology_machine(t)->p2pdma, RIG_FACT_UNKNOWN, 0);
     rig_topology_free(t);
 }
@@ -605,18 +575,18 @@ static void gathered_machines_agree_with_their_hex(void **state)
         char hex_path[512];
         if (!unpack_case(f, names[i], hex_path, sizeof hex_path))
             return;
-        struct rig_topology *tree = read_tree(f), *hex = NULL;
+        struct rig_topology *tree = fixture_read(f), *hex = NULL;
         assert_int_equal(rig_topology_load(hex_path, &hex, NULL), RIG_OK);
         agree(tree, hex);
         rig_topology_free(tree);
         rig_topology_free(hex);
-        tear_down(state);
-        set_up(state);
+        fixture_tear_down(state);
+        fixture_set_up(state);
         f = *state;
     }
 }
 
-#define ON_TREE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define ON_TREE(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
 
 int main(void)
 {

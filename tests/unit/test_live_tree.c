@@ -4,6 +4,7 @@
 #include "topology/live_machine.h"
 
 #include "fixture_tree.h"
+#include "reading.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,40 +28,6 @@
 #define PORT "pci0000:00/0000:00:01.0"
 #define GPU PORT "/0000:01:00.0"
 
-static int set_up(void **state)
-{
-    struct fixture *f = malloc(sizeof *f);
-    assert_non_null(f);
-    fixture_make(f);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture_remove(*state);
-    free(*state);
-    return 0;
-}
-
-static struct rig_topology *read_tree(const struct fixture *f)
-{
-    struct rig_topology *t = NULL;
-    struct rig_error err;
-    rig_error_clear(&err);
-    if (read_live(f->root, &t, &err) != RIG_OK)
-        fail_msg("%s: %s", err.what, err.why);
-    return t;
-}
-
-static const struct rig_function *function_of(const struct rig_topology *t, const char *name)
-{
-    int i = rig_topology_find(t, name);
-    if (i < 0)
-        fail_msg("no function %s", name);
-    return rig_topology_function(t, i);
-}
-
 static void refused(const struct fixture *f, enum rig_status status, const char *why)
 {
     struct rig_topology *t = NULL;
@@ -78,8 +45,9 @@ static int lowest_descriptor(void)
 {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
+    int lowest = fd;
     close(fd);
-    return fd;
+    return lowest;
 }
 
 static void reading_a_directory_leaves_no_descriptor_open(void **state)
@@ -89,7 +57,7 @@ static void reading_a_directory_leaves_no_descriptor_open(void **state)
     refused(f, RIG_BAD_INPUT, "holds no machine");
     assert_int_equal(lowest_descriptor(), before);
     fixture_function(f, GPU);
-    rig_topology_free(read_tree(f));
+    rig_topology_free(fixture_read(f));
     assert_int_equal(lowest_descriptor(), before);
 }
 
@@ -189,11 +157,11 @@ static void only_functions_and_host_bridges_of_a_tree_are_walked(void **state)
         snprintf(path, sizeof path, "sys/devices/pci0000:00/file%d", i);
         fixture_file(f, path, "");
     }
-    struct rig_topology *t = read_tree(f);
+    struct rig_topology *t = fixture_read(f);
     assert_int_equal(rig_topology_count(t), 3);
-    assert_int_equal(function_of(t, "01:00.0")->parent, rig_topology_find(t, "00:01.0"));
-    assert_int_equal(function_of(t, "01:00.0")->class_code.value, 0x030000);
-    assert_int_equal(function_of(t, "00:05.0")->class_code.value, 0x088000);
+    assert_int_equal(function_named(t, "01:00.0")->parent, rig_topology_find(t, "00:01.0"));
+    assert_int_equal(function_named(t, "01:00.0")->class_code.value, 0x030000);
+    assert_int_equal(function_named(t, "00:05.0")->class_code.value, 0x088000);
     rig_topology_free(t);
 }
 
@@ -209,10 +177,10 @@ static void a_bridge_is_read_where_the_links_below_it_lead(void **state)
         snprintf(link, sizeof link, "%s/sys/bus/pci/devices/0000:01:00.0", f->root);
         unlink(link);
         fixture_link(f, "sys/bus/pci/devices/0000:01:00.0", targets[i]);
-        struct rig_topology *t = read_tree(f);
+        struct rig_topology *t = fixture_read(f);
         assert_int_equal(rig_topology_count(t), 2);
-        assert_int_equal(function_of(t, "01:00.0")->parent, rig_topology_find(t, "00:01.0"));
-        const struct rig_function *port = function_of(t, "00:01.0");
+        assert_int_equal(function_named(t, "01:00.0")->parent, rig_topology_find(t, "00:01.0"));
+        const struct rig_function *port = function_named(t, "00:01.0");
         if (i == 0)
             assert_int_equal(port->class_code.value, 0x060400);
         else
@@ -226,9 +194,9 @@ static void a_function_above_the_host_bridge_is_no_bridge(void **state)
 {
     const struct fixture *f = *state;
     fixture_function(f, "0000:00:07.0/pci0001:00/0001:00:01.0");
-    struct rig_topology *t = read_tree(f);
+    struct rig_topology *t = fixture_read(f);
     assert_int_equal(rig_topology_count(t), 1);
-    assert_int_equal(function_of(t, "0001:00:01.0")->parent, -1);
+    assert_int_equal(function_named(t, "0001:00:01.0")->parent, -1);
     rig_topology_free(t);
 }
 
@@ -271,12 +239,12 @@ static void where_groups_were_gathered_a_function_without_one_has_none(void **st
 {
     const struct fixture *f = *state;
     fixture_function(f, GPU);
-    struct rig_topology *t = read_tree(f);
-    assert_int_equal(function_of(t, "01:00.0")->iommu_group.know, RIG_FACT_UNKNOWN);
+    struct rig_topology *t = fixture_read(f);
+    assert_int_equal(function_named(t, "01:00.0")->iommu_group.know, RIG_FACT_UNKNOWN);
     rig_topology_free(t);
     fixture_file(f, "sys/kernel/iommu_groups/0/type", "DMA\n");
-    t = read_tree(f);
-    assert_int_equal(function_of(t, "01:00.0")->iommu_group.know, RIG_FACT_ABSENT);
+    t = fixture_read(f);
+    assert_int_equal(function_named(t, "01:00.0")->iommu_group.know, RIG_FACT_ABSENT);
     rig_topology_free(t);
 }
 
@@ -314,8 +282,8 @@ static void a_virtual_functions_bar_is_placed_by_one_of_its_physical_function(vo
         fixture_put(&f, PORT "/0000:01:00.1", "resource", "0x90000000 0x90ffffff 0x40200\n");
         snprintf(target, sizeof target, "../%s", rows[i].physical);
         fixture_link(&f, "sys/devices/" PORT "/0000:01:00.1/physfn", target);
-        struct rig_topology *t = read_tree(&f);
-        struct rig_fact bus = function_of(t, "01:00.1")->bar[0].bus;
+        struct rig_topology *t = fixture_read(&f);
+        struct rig_fact bus = function_named(t, "01:00.1")->bar[0].bus;
         if (bus.know != rows[i].know || bus.value != rows[i].bus)
             fail_msg("row %zu: know %d, %#llx", i, (int)bus.know, (unsigned long long)bus.value);
         rig_topology_free(t);
@@ -427,7 +395,7 @@ static void this_machine_is_named_by_its_root_too(void **state)
     rig_topology_free(same);
 }
 
-#define ON_TREE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define ON_TREE(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
 
 int main(void)
 {

@@ -1,4 +1,5 @@
 /* Dumps of configuration space as lspci -x, -xxx and -xxxx print them, whole and broken. */
+#include "reading.h"
 #include "topology/topology.h"
 
 #include <setjmp.h>
@@ -17,33 +18,16 @@
     "10: 00 00 00 b8 0c 00 00 c0 ff 10 00 00 00 00 00 00\n"                                        \
     "20: " ZEROS "30: " ZEROS
 
-static enum rig_status parse(const char *text, struct rig_topology **t, struct rig_error *err)
-{
-    rig_error_clear(err);
-    *t = NULL;
-    /* Without the NUL, so that a read past the end shows. */
-    size_t n = strlen(text);
-    char *data = malloc(n ? n : 1);
-    memcpy(data, text, n);
-    enum rig_status status = read_lspci("dump", data, n, t, err);
-    free(data);
-    return status;
-}
-
 static struct rig_topology *accept(const char *text)
 {
-    struct rig_topology *t;
-    struct rig_error err;
-    if (parse(text, &t, &err) != RIG_OK)
-        fail_msg("%s: %s", err.where, err.why);
-    return t;
+    return reading_accepted("dump", text);
 }
 
 static void refuse(const char *text, const char *where, const char *part)
 {
     struct rig_topology *t;
     struct rig_error err;
-    assert_int_equal(parse(text, &t, &err), RIG_BAD_INPUT);
+    assert_int_equal(reading_of("dump", text, strlen(text), &t, &err), RIG_BAD_INPUT);
     assert_null(t);
     assert_string_equal(err.where, where);
     if (!strstr(err.why, part))

@@ -1,5 +1,6 @@
 /* lspci's text as lspci prints it and as people paste it. The machine in these texts is invented;
    the forms of its lines are those of pciutils 2.2 to 3.14. */
+#include "reading.h"
 #include "topology/topology.h"
 
 #include <setjmp.h>
@@ -59,51 +60,20 @@
     "\tKernel driver in use: nvidia\n"                                                             \
     "\tKernel modules: nvidiafb, nouveau\n"
 
-static enum rig_status parse_bytes(const char *text, size_t bytes, struct rig_topology **t,
-                                   struct rig_error *err)
-{
-    rig_error_clear(err);
-    *t = NULL;
-    char *data = malloc(bytes ? bytes : 1); /* without a NUL, so that a read past the end shows */
-    memcpy(data, text, bytes);
-    enum rig_status status = read_lspci("text", data, bytes, t, err);
-    free(data);
-    return status;
-}
-
 static struct rig_topology *accept(const char *text)
 {
-    struct rig_topology *t;
-    struct rig_error err;
-    if (parse_bytes(text, strlen(text), &t, &err) != RIG_OK)
-        fail_msg("%s: %s", err.where, err.why);
-    return t;
+    return reading_accepted("text", text);
 }
 
 static void refuse(const char *text, const char *part)
 {
-    struct rig_topology *t;
-    struct rig_error err;
-    assert_int_equal(parse_bytes(text, strlen(text), &t, &err), RIG_BAD_INPUT);
-    assert_null(t);
-    char all[1200];
-    snprintf(all, sizeof all, "%s: %s", err.where, err.why);
-    if (!strstr(all, part))
-        fail_msg("\"%s\" is not in \"%s\"", part, all);
-}
-
-static const struct rig_function *at(const struct rig_topology *t, const char *name)
-{
-    int i = rig_topology_find(t, name);
-    if (i < 0)
-        fail_msg("%s is not there", name);
-    return rig_topology_function(t, i);
+    reading_refused("text", text, part);
 }
 
 static const char *above(const struct rig_topology *t, const char *name)
 {
     static char text[RIG_BDF_MAX];
-    int parent = at(t, name)->parent;
+    int parent = function_named(t, name)->parent;
     return parent < 0 ? "-" : rig_bdf_format(rig_topology_function(t, parent)->bdf, text);
 }
 
@@ -137,7 +107,8 @@ static void unknown(struct rig_fact f, const char *part)
 /* The facts of PORT and GPU, whatever was done to their lines. */
 static void expect_machine(struct rig_topology *t)
 {
-    const struct rig_function *port = at(t, "00:01.0"), *gpu = at(t, "01:00.0");
+    const struct rig_function *port = function_named(t, "00:01.0"),
+                              *gpu = function_named(t, "01:00.0");
     known(port->vendor, 0x8086);
     known(port->device, 0x2030);
     known(port->class_code, 0x060400);
@@ -367,9 +338,9 @@ static void access_denied_leaves_capabilities_unknown(void **state)
                     "\tFlags: bus master, fast devsel, latency 0\n"
                     "\tMemory at 28800000000 (64-bit, prefetchable) [size=32G]\n"
                     "\tCapabilities: <access denied>\n");
-    unknown(at(t, "01:00.0")->pcie_type, "access denied");
-    unknown(at(t, "01:00.0")->acs_control, "access denied");
-    known(at(t, "01:00.0")->bar[0].size, UINT64_C(32) << 30);
+    unknown(function_named(t, "01:00.0")->pcie_type, "access denied");
+    unknown(function_named(t, "01:00.0")->acs_control, "access denied");
+    known(function_named(t, "01:00.0")->bar[0].size, UINT64_C(32) << 30);
     rig_topology_free(t);
 }
 
@@ -387,15 +358,15 @@ static void v_lists_acs_without_its_word(void **state)
                "\tMemory at 90000000 (64-bit, non-prefetchable) [size=1M]\n"
                "\tMemory at 91000000 (32-bit, prefetchable) [disabled]\n"
                "\tCapabilities: [40] Express Endpoint, MSI 00\n");
-    unknown(at(t, "00:01.0")->acs_control, "-vvv");
-    absent(at(t, "00:01.0")->memory.base);
-    known(at(t, "00:01.0")->iommu_group, 3);
-    absent(at(t, "01:00.0")->iommu_group);
-    absent(at(t, "01:00.0")->acs_control);
-    unknown(at(t, "01:00.0")->link_speed, "-vv");
+    unknown(function_named(t, "00:01.0")->acs_control, "-vvv");
+    absent(function_named(t, "00:01.0")->memory.base);
+    known(function_named(t, "00:01.0")->iommu_group, 3);
+    absent(function_named(t, "01:00.0")->iommu_group);
+    absent(function_named(t, "01:00.0")->acs_control);
+    unknown(function_named(t, "01:00.0")->link_speed, "-vv");
     /* A 64-bit BAR takes two numbers. */
-    known(at(t, "01:00.0")->bar[2].cpu, 0x91000000);
-    unknown(at(t, "01:00.0")->bar[2].size, "size");
+    known(function_named(t, "01:00.0")->bar[2].cpu, 0x91000000);
+    unknown(function_named(t, "01:00.0")->bar[2].size, "size");
     rig_topology_free(t);
 }
 
@@ -406,9 +377,9 @@ static void a_text_without_extended_capabilities_leaves_acs_unknown(void **state
         accept("00:01.0 PCI bridge: Thing\n" CONTROL STATUS
                "\tBus: primary=00, secondary=01, subordinate=01\n"
                "\tCapabilities: [40] Express (v2) Root Port (Slot+), MSI 00\n");
-    unknown(at(t, "00:01.0")->acs_control, "no extended capabilities");
-    known(at(t, "00:01.0")->pcie_type, RIG_PCIE_ROOT_PORT);
-    assert_int_equal(at(t, "00:01.0")->iommu_group.know, RIG_FACT_UNKNOWN);
+    unknown(function_named(t, "00:01.0")->acs_control, "no extended capabilities");
+    known(function_named(t, "00:01.0")->pcie_type, RIG_PCIE_ROOT_PORT);
+    assert_int_equal(function_named(t, "00:01.0")->iommu_group.know, RIG_FACT_UNKNOWN);
     rig_topology_free(t);
 }
 
@@ -417,8 +388,8 @@ static void conventional_functions_have_no_acs(void **state)
     (void)state;
     struct rig_topology *t =
         accept("00:01.0 Serial controller: Thing\n" CONTROL "\tStatus: Cap- 66MHz- UDF-\n");
-    absent(at(t, "00:01.0")->pcie_type);
-    absent(at(t, "00:01.0")->acs_control);
+    absent(function_named(t, "00:01.0")->pcie_type);
+    absent(function_named(t, "00:01.0")->acs_control);
     rig_topology_free(t);
 }
 
@@ -433,7 +404,7 @@ static void an_elision_leaves_what_is_not_shown_unknown(void **state)
                     "\t\tBAR 0: current size: 16MB, supported: 16MB\n"
                     "\t\tBAR 1: current size: 256MB, supported: 256MB 16GB 1TB\n"
                     "[...]\n");
-    const struct rig_function *gpu = at(t, "d8:00.0");
+    const struct rig_function *gpu = function_named(t, "d8:00.0");
     unknown(gpu->acs_control, "cut");
     unknown(gpu->bar[0].flags, "cut");
     known(gpu->bar[0].size, UINT64_C(16) << 20);
@@ -448,7 +419,7 @@ static void a_text_that_ends_in_a_line_is_cut(void **state)
     struct rig_topology *t = accept(
         PORT "\n01:00.0 Ethernet controller: Thing\n" CONTROL STATUS
              "\tCapabilities: [40] Express (v2) Endpoint, MSI 00\n\tCapabilities: [100 v1] Acc");
-    unknown(at(t, "01:00.0")->acs_control, "cut");
+    unknown(function_named(t, "01:00.0")->acs_control, "cut");
     rig_topology_free(t);
 }
 
@@ -466,7 +437,7 @@ static void bars_without_an_address_are_unassigned(void **state)
                "\t\tInitial VFs: 8, Total VFs: 8, Number of VFs: 4, Function Dependency Link: 00\n"
                "\t\tVF offset: 128, stride: 2, Device ID: 101e\n"
                "\t\tRegion 1: Memory at 00000000a0000000 (64-bit, prefetchable)\n");
-    const struct rig_function *f = at(t, "00:01.0");
+    const struct rig_function *f = function_named(t, "00:01.0");
     absent(f->bar[0].bus);
     absent(f->bar[0].cpu);
     known(f->bar[0].size, UINT64_C(256) << 20);
@@ -487,8 +458,8 @@ static void a_bridge_without_bus_numbers_leaves_places_unknown(void **state)
         accept("00:01.0 PCI bridge: Thing\n\tCapabilities: [58] Express (v2) Root Port (Slot+)\n"
                "41:00.0 3D controller: Thing\n"
                "\tRegion 0: Memory at 90000000 (64-bit, prefetchable) [size=16M]\n");
-    assert_int_equal(at(t, "41:00.0")->parent_known.know, RIG_FACT_UNKNOWN);
-    assert_int_equal(at(t, "00:01.0")->parent_known.know, RIG_FACT_KNOWN);
+    assert_int_equal(function_named(t, "41:00.0")->parent_known.know, RIG_FACT_UNKNOWN);
+    assert_int_equal(function_named(t, "00:01.0")->parent_known.know, RIG_FACT_KNOWN);
     rig_topology_free(t);
 }
 
@@ -506,17 +477,17 @@ static void old_words_mean_what_new_ones_do(void **state)
                "\tCapabilities: [58] Express (v1) Endpoint, MSI 00\n"
                "\t\tLink: Supported Speed 2.5Gb/s, Width x16, ASPM L0s L1, Port 0\n"
                "\t\tLink: Speed 2.5Gb/s, Width x8\n");
-    known(at(t, "00:1d.7")->class_code, 0x0c0320);
-    known(at(t, "00:1d.7")->device, 0xe0);
-    known(at(t, "00:1d.7")->pcie_type, RIG_PCIE_ENDPOINT);
-    known(at(t, "00:1e.0")->device, 0x244e);
-    known(at(t, "00:1e.0")->header_type, 1);
-    known(at(t, "00:1f.0")->vendor, 0x8086);
-    unknown(at(t, "00:1f.0")->acs_control, "privilege");
-    known(at(t, "00:02.0")->device, 0x5b60);
-    known(at(t, "00:02.0")->max_width, 16);
-    known(at(t, "00:02.0")->link_speed, 25);
-    known(at(t, "00:02.0")->link_width, 8);
+    known(function_named(t, "00:1d.7")->class_code, 0x0c0320);
+    known(function_named(t, "00:1d.7")->device, 0xe0);
+    known(function_named(t, "00:1d.7")->pcie_type, RIG_PCIE_ENDPOINT);
+    known(function_named(t, "00:1e.0")->device, 0x244e);
+    known(function_named(t, "00:1e.0")->header_type, 1);
+    known(function_named(t, "00:1f.0")->vendor, 0x8086);
+    unknown(function_named(t, "00:1f.0")->acs_control, "privilege");
+    known(function_named(t, "00:02.0")->device, 0x5b60);
+    known(function_named(t, "00:02.0")->max_width, 16);
+    known(function_named(t, "00:02.0")->link_speed, 25);
+    known(function_named(t, "00:02.0")->link_width, 8);
     rig_topology_free(t);
 }
 
@@ -528,8 +499,8 @@ static void a_function_off_the_bus_keeps_its_place_only(void **state)
                     "01:00.0 VGA compatible controller: Thing (rev ff) (prog-if ff)\n"
                     "\t!!! Unknown header type 7f\n"
                     "\tKernel driver in use: nvidia\n");
-    unknown(at(t, "01:00.0")->header_type, "all ones");
-    unknown(at(t, "01:00.0")->acs_control, "all ones");
+    unknown(function_named(t, "01:00.0")->header_type, "all ones");
+    unknown(function_named(t, "01:00.0")->acs_control, "all ones");
     assert_string_equal(above(t, "01:00.0"), "0000:00:01.0");
     rig_topology_free(t);
 }
@@ -588,7 +559,7 @@ static void text_and_hex_of_one_function_are_one(void **state)
                "10: 00 00 00 b8 00 00 00 00 0c 00 00 00 88 02 00 00\n"
                "20: 00 00 00 00 00 00 00 00 00 00 00 00 de 10 7c 16\n"
                "30: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n");
-    const struct rig_function *f = at(t, "01:00.0");
+    const struct rig_function *f = function_named(t, "01:00.0");
     known(f->device, 0x2684);
     absent(f->bar[1].flags);
     known(f->bar[2].bus, 0x28800000000); /* -v does not number BARs; the registers do */
@@ -608,7 +579,7 @@ static void a_sleeping_functions_empty_registers_do_not_contradict_its_text(void
                                     "10: 04 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"
                                     "20: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"
                                     "30: 00 00 00 00 80 00 00 00 00 00 00 00 00 00 00 00\n");
-    assumed(at(t, "01:00.0")->bar[0].bus, 0x90000000);
+    assumed(function_named(t, "01:00.0")->bar[0].bus, 0x90000000);
     rig_topology_free(t);
 }
 
@@ -669,7 +640,7 @@ static void bars_in_the_kernels_log_fill_in_what_the_text_lacks(void **state)
                "[    0.34] pci 0000:01:00.0: reg 0x30: [mem 0xb3000000-0xb307ffff pref]\n"
                "[    0.34] pci 0000:0a:00.0: BAR 0 [mem 0x90000000-0x90003fff 64bit]\n\n"
                "-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n");
-    const struct rig_function *f = at(t, "01:00.0");
+    const struct rig_function *f = function_named(t, "01:00.0");
     assumed(f->bar[0].flags, 0);
     assumed(f->bar[0].size, 16 << 20);
     assumed(f->bar[1].flags, RIG_BAR_64BIT | RIG_BAR_PREFETCHABLE);
@@ -738,8 +709,9 @@ static void a_bus_that_nothing_leads_to_is_a_root_bus_only_where_a_function_tell
     struct rig_topology *t = accept(
         HOST_BRIDGE FUNCTION("05:00.0", "VGA compatible controller [0300]", "One", "8086:56a0")
             FUNCTION("08:00.0", "VGA compatible controller [0300]", "Two", "8086:56a0"));
-    unknown(at(t, "05:00.0")->parent_known, "it is a root bus, or what is above it is missing");
-    known(at(t, "00:00.0")->parent_known, 0);
+    unknown(function_named(t, "05:00.0")->parent_known,
+            "it is a root bus, or what is above it is missing");
+    known(function_named(t, "00:00.0")->parent_known, 0);
     rig_topology_free(t);
     /* Ports of switches, by their maker, name or id. */
     t = accept(HOST_BRIDGE BRIDGE("02:08.0", "PLX Technology, Inc. PEX 8747", "10b5:8747",
@@ -748,25 +720,28 @@ static void a_bus_that_nothing_leads_to_is_a_root_bus_only_where_a_function_tell
                           "secondary=05, subordinate=06")
                        BRIDGE("07:01.0", "Intel Corporation Device", "8086:4fa4",
                               "secondary=08, subordinate=08"));
-    unknown(at(t, "02:08.0")->parent_known, "what is above its bus is not in the source");
-    unknown(at(t, "04:00.0")->parent_known, "what is above its bus is not in the source");
-    unknown(at(t, "07:01.0")->parent_known, "what is above its bus is not in the source");
+    unknown(function_named(t, "02:08.0")->parent_known,
+            "what is above its bus is not in the source");
+    unknown(function_named(t, "04:00.0")->parent_known,
+            "what is above its bus is not in the source");
+    unknown(function_named(t, "07:01.0")->parent_known,
+            "what is above its bus is not in the source");
     rig_topology_free(t);
     /* A bridge that may be a root port is taken for one. */
     t = accept(HOST_BRIDGE BRIDGE("80:02.0", "Intel Corporation Xeon Root Port 2", "8086:6f04",
                                   "secondary=81, subordinate=81"));
-    assumed(at(t, "80:02.0")->parent_known, 0);
+    assumed(function_named(t, "80:02.0")->parent_known, 0);
     rig_topology_free(t);
     /* What processors have on buses of their own: not what is below a port, at device 0. */
     t = accept(HOST_BRIDGE FUNCTION("7f:08.0", "System peripheral [0880]", "Q", "8086:6f32")
                    FUNCTION("05:00.0", "System peripheral [0880]", "NHI", "8086:15e8"));
-    known(at(t, "7f:08.0")->parent_known, 0);
-    unknown(at(t, "05:00.0")->parent_known, "it is a root bus");
+    known(function_named(t, "7f:08.0")->parent_known, 0);
+    unknown(function_named(t, "05:00.0")->parent_known, "it is a root bus");
     rig_topology_free(t);
     /* Linux makes domains up for volume management devices, which begin with any bus. */
     t = accept(HOST_BRIDGE FUNCTION("10000:e1:00.0", "Non-Volatile memory controller [0108]", "D",
                                     "144d:a80a"));
-    assumed(at(t, "10000:e1:00.0")->parent_known, 0);
+    assumed(function_named(t, "10000:e1:00.0")->parent_known, 0);
     rig_topology_free(t);
 }
 
@@ -778,15 +753,15 @@ static void a_display_whose_bars_are_not_known_may_be_a_gpu(void **state)
                     "[...]\n"
                     "02:00.0 VGA compatible controller [0300]: Matrox G200 [102b:0534]\n"
                     "03:00.0 Ethernet controller [0200]: Two [15b3:1021]\n");
-    assert_true(at(t, "01:00.0")->gpu);
-    assert_false(at(t, "02:00.0")->gpu);
-    assert_false(at(t, "03:00.0")->gpu);
+    assert_true(function_named(t, "01:00.0")->gpu);
+    assert_false(function_named(t, "02:00.0")->gpu);
+    assert_false(function_named(t, "03:00.0")->gpu);
     rig_topology_free(t);
     /* A tree shows no class: there the id tells. */
     t = accept("-[0000:00]-+-01.0-[01]----00.0  NVIDIA Corporation One [10de:2684]\n"
                "           \\-02.0-[02]----00.0  Two [15b3:1021]\n");
-    assert_true(at(t, "01:00.0")->gpu);
-    assert_false(at(t, "02:00.0")->gpu);
+    assert_true(function_named(t, "01:00.0")->gpu);
+    assert_false(function_named(t, "02:00.0")->gpu);
     rig_topology_free(t);
 }
 
@@ -797,7 +772,7 @@ static void a_block_whose_status_tells_of_capabilities_and_shows_none_is_cut(voi
         PORT
         "\n01:00.0 VGA compatible controller [0300]: NVIDIA Corporation One [10de:2684]\n" CONTROL
             STATUS);
-    unknown(at(t, "01:00.0")->bar[1].flags, "the text about it is cut");
+    unknown(function_named(t, "01:00.0")->bar[1].flags, "the text about it is cut");
     rig_topology_free(t);
 }
 
@@ -814,7 +789,7 @@ static void more_bars_than_a_function_has_are_not_numbered(void **state)
                "\tMemory at 4800000000 (64-bit, prefetchable)\n"
                "\tMemory at <unassigned> (32-bit, prefetchable)\n");
     for (int i = 0; i < RIG_BAR_COUNT; i++)
-        unknown(at(t, "01:00.0")->bar[i].flags, "more BARs than a function has");
+        unknown(function_named(t, "01:00.0")->bar[i].flags, "more BARs than a function has");
     rig_topology_free(t);
 }
 

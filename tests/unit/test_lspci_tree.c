@@ -1,4 +1,5 @@
 /* lspci -t, -tv and -tvnn alone, and beside blocks of text. */
+#include "reading.h"
 #include "topology/topology.h"
 
 #include <setjmp.h>
@@ -19,31 +20,14 @@
     " |           \\-1f.0  Intel Corporation Other [8086:a1c1]\n"                                    \
     " \\-[10000:e0]---01.0-[e2]----00.0  Sandisk Corp Drive\n"
 
-static enum rig_status parse(const char *text, struct rig_topology **t, struct rig_error *err)
-{
-    rig_error_clear(err);
-    *t = NULL;
-    return read_lspci("tree", text, strlen(text), t, err);
-}
-
 static struct rig_topology *accept(const char *text)
 {
-    struct rig_topology *t;
-    struct rig_error err;
-    if (parse(text, &t, &err) != RIG_OK)
-        fail_msg("%s: %s", err.where, err.why);
-    return t;
+    return reading_accepted("tree", text);
 }
 
 static void refuse(const char *text, const char *part)
 {
-    struct rig_topology *t;
-    struct rig_error err;
-    assert_int_equal(parse(text, &t, &err), RIG_BAD_INPUT);
-    char all[1200];
-    snprintf(all, sizeof all, "%s: %s", err.where, err.why);
-    if (!strstr(all, part))
-        fail_msg("\"%s\" is not in \"%s\"", part, all);
+    reading_refused("tree", text, part);
 }
 
 static void expect_above(const struct rig_topology *t, const char *name, const char *bridge)

@@ -203,7 +203,7 @@ static int try(const char *name, const char *text, bool cut, const struct mangli
     for (size_t i = 0; i < count; i++) {
         char what[128];
         snprintf(what, sizeof what, "%s %s", name, list[i].name);
-        char *mangled = list[i].mangle(text);
+        char *mangled = mangle(&list[i], text);
         wrong += differs(what, mangled, &was, list[i].loses || (cut && strstr(what, "blank line")));
         free(mangled);
     }

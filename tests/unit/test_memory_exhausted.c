@@ -7,8 +7,8 @@
 #include "rigs.h"
 
 #include "gpu/save.h"
+#include "fixture_tree.h"
 
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -265,16 +265,6 @@ static void nothing_is_held(const struct life *l)
     assert_int_equal(rig_held_blocks(l->r.gpus), 0);
 }
 
-static void empty(const char *directory)
-{
-    DIR *dir = opendir(directory);
-    assert_non_null(dir);
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
-        unlinkat(dirfd(dir), e->d_name, 0);
-    closedir(dir);
-    rmdir(directory);
-}
-
 /* One life with its k-th allocation failing, -1: none. True iff that one came. */
 static bool live_once(const struct shape *shape, long k)
 {
@@ -297,7 +287,7 @@ static bool live_once(const struct shape *shape, long k)
     assert_int_equal(rig_machine_close(l->r.machine, NULL), RIG_OK);
     rig_topology_free(l->t);
     if (shape->processes)
-        empty(l->directory);
+        fixture_remove_path(l->directory);
     return tripped;
 }
 

@@ -239,9 +239,12 @@ static void a_directory_that_others_may_change_is_refused(void **unused)
 
 static pid_t start_flipping(const char *a, const char *b)
 {
-    pid_t child = fork();
-    for (; child == 0;)
-        renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        while (getppid() == parent)
+            renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
+        _exit(0);
+    }
     return child;
 }
 

@@ -4,8 +4,8 @@
 
 #include "machine/function.h"
 #include "machine/twin.h"
+#include "fixture_tree.h"
 
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -457,12 +457,7 @@ static void a_twin_in_files_keeps_its_bytes_from_process_to_process(void **state
     assert_int_equal(text[0] | text[1] | text[2], 0);
     close_twin(m);
     rig_topology_free(t);
-    DIR *dir = opendir(directory);
-    assert_non_null(dir);
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
-        unlinkat(dirfd(dir), e->d_name, 0);
-    closedir(dir);
-    assert_int_equal(rmdir(directory), 0);
+    fixture_remove_path(directory);
 }
 
 /* ---- faults */
