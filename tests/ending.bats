@@ -11,27 +11,18 @@ setup() {
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 }
 
-# Starts a command whose fsync takes half a second, and sends it the signal in the meantime.
-signalled() {
-    local signal=$1
-    shift
+# struck SIGNAL CALL N COMMAND...: the command gets the signal as it enters the n-th system call of the name.
+struck() {
+    local signal=$1 call=$2 n=$3
+    shift 3
     # what bash runs beside itself does not hear INT and QUIT otherwise
-    env --default-signal=INT,QUIT strace -f -qq -o trace -e trace=fsync \
-        -e inject=fsync:delay_enter=500000:when=1 "$RIGMEM" "$@" >out 2>err &
-    local tracer=$!
-    for _ in $(seq 200); do
-        if [ -s s.json.tmp ]; then break; fi
-        sleep 0.01
-    done
-    pkill -"$signal" -P "$tracer"
-    wait "$tracer"
+    env --default-signal=INT,QUIT strace -f -qq -o trace -e trace="$call" \
+        -e inject="$call":signal="$signal":when="$n" "$RIGMEM" "$@" >out 2>err
 }
 
-# Kills a command as it enters the n-th system call of the name.
-killed_at() {
-    local call=$1 n=$2
-    shift 2
-    strace -f -qq -o trace -e trace="$call" -e inject="$call":signal=KILL:when="$n" "$RIGMEM" "$@" >out 2>err
+# The exit code of what a signal ended.
+ended_by() {
+    echo $((128 + $(kill -l "$1")))
 }
 
 @test "a signal waits for the end of a command's transaction, and the session stays" {
@@ -39,8 +30,8 @@ killed_at() {
     count=0
     for signal in INT TERM HUP QUIT; do
         status=0
-        signalled "$signal" -q alloc gpu0 gpu 4K || status=$?
-        [ "$status" -gt 128 ]
+        struck "$signal" fsync 1 -q alloc gpu0 gpu 4K || status=$?
+        [ "$status" -eq "$(ended_by "$signal")" ]
         count=$((count + 1))
         [ "$("$RIGMEM" -j show | grep -o '"id":"r' | wc -l)" -eq "$count" ]
         [ "$("$RIGMEM" recover)" = 'nothing was left behind' ]
@@ -51,8 +42,13 @@ killed_at() {
 
 @test "a closed pipe does not end a command before its transaction" {
     "$RIGMEM" -q -m "$machine" open gpu0
-    # shellcheck disable=SC2016 # the shell that runs it
-    bash -c 'set -o pipefail; "$RIGMEM" alloc gpu0 gpu 4K | true' || :
+    exec 7> >(:)
+    wait $!
+    status=0
+    "$RIGMEM" alloc gpu0 gpu 4K >&7 2>err || status=$?
+    exec 7>&-
+    [ "$status" -eq 7 ]
+    grep -q 'standard output' err
     [ "$("$RIGMEM" -j show | grep -o '"id":"r' | wc -l)" -eq 1 ]
     "$RIGMEM" -q close
 }
@@ -71,7 +67,9 @@ killed_at() {
 @test "after a kill the next command says what it found, and recover keeps it" {
     "$RIGMEM" -q -m "$machine" open gpu0
     cp s.json before
-    killed_at renameat 1 alloc gpu0 gpu 64K || :
+    status=0
+    struck KILL renameat 1 alloc gpu0 gpu 64K || status=$?
+    [ "$status" -eq 137 ]
     cmp s.json before
     run "$RIGMEM" show
     [[ $output == *"a command was killed in alloc of 65536 bytes"* ]]
@@ -97,7 +95,9 @@ assert len(r["found"]) == 1 and "alloc of 65536 bytes" in r["found"][0] and r["c
     # in the middle of writing the first document; with the document gone, but not its memory
     for how in "fsync 1 -q -m $machine open gpu0" 'unlinkat 2 -q close'; do
         # shellcheck disable=SC2086 # words
-        killed_at $how || :
+        status=0
+        struck KILL $how || status=$?
+        [ "$status" -eq 137 ]
         [ ! -e s.json ] && [ -d s.json.d ]
         "$RIGMEM" -j recover >out
         python3 -c 'import json; r = json.load(open("out"))["result"]
@@ -124,21 +124,23 @@ assert len(r["found"]) == 1 and "opened or closed" in r["found"][0], r'
     "$RIGMEM" -q -m "$machine" -c 'open gpu0; alloc gpu0 gpu 4K' 2>err
     grep -q '1 region was given back' err
     for signal in INT TERM HUP; do
+        rm -f out err
         mkfifo fifo
-        (echo 'open gpu0'; echo 'alloc gpu0 gpu 4K'; exec sleep 60) >fifo &
-        writer=$!
-        "$RIGMEM" -m "$machine" shell <fifo >out 2>err &
+        exec 7<>fifo
+        printf 'open gpu0\nalloc gpu0 gpu 4K\n' >&7
+        env --default-signal=INT,QUIT "$RIGMEM" -m "$machine" shell <fifo 7>&- >out 2>err &
         shell=$!
-        for _ in {1..300}; do
-            grep -q '^r1 ' out && break
+        for _ in {1..600}; do
+            if grep -qs '^r1 ' out; then break; fi
             sleep 0.1
         done
+        grep -q '^r1 ' out
         kill -"$signal" "$shell"
         status=0
         wait "$shell" || status=$?
-        kill "$writer"
-        [ "$status" -gt 128 ]
-        grep -q 'given back' err
+        [ "$status" -eq "$(ended_by "$signal")" ]
+        grep -q '1 region was given back' err
+        exec 7>&-
         rm fifo
     done
     [ "$(ls)" = "$(printf 'err\nout')" ]

@@ -365,6 +365,7 @@ FORMS
     run "$RIGMEM" -f /nowhere
     [ "$status" -ne 0 ]
     [[ $output == *": no such file or directory" ]]
-    "$RIGMEM" capture -m "$BATS_TEST_DIRNAME/machines/conventional.txt" -o /nowhere/x.json >out 2>err || true
-    grep -q 'no such file or directory' err
+    run "$RIGMEM" capture -m "$BATS_TEST_DIRNAME/machines/conventional.txt" -o /nowhere/x.json
+    [ "$status" -eq 3 ]
+    [[ $output == *": no such file or directory"* ]]
 }

@@ -1,15 +1,16 @@
 #!/usr/bin/env bats
-# A smoke test of GPU memory without hardware, to copy. It needs bats and rigmem, nothing else.
+# A smoke test of GPU memory without hardware, to copy. It needs bats, rigmem and the capture of a machine.
 #
 # A *twin* is a simulated machine that behaves as a capture says: its devices reach memory through the
 # bytes of their page tables, its switches route by their registers. Make the capture of your machine once
-# (`rigmem capture -o machine.json` on it, as root) and put it beside this file; the tests then run
-# anywhere, with the same addresses every time.
+# (`rigmem capture -o machine.json` on it, as root); the tests then run anywhere, with the same addresses
+# every time.
 #
 #   MACHINE=machine.json bats smoke.bats
 #
 # RIGMEM names another rigmem than the one in PATH. GPUs and adapters are named by alias (`rigmem -m
-# machine.json list`); `rigmem -m machine.json reach` shows which of them are peers.
+# machine.json list`). The tests take gpu0 and gpu1 for peers, and nic0 for an adapter that reaches gpu0:
+# `rigmem -m machine.json reach` shows which are; put the names of yours.
 
 setup() {
     rigmem=${RIGMEM:-rigmem}
@@ -56,7 +57,7 @@ bytes() {
     [ "$(bytes view 0 5 --by gpu1)" = 0123456789 ]
     run "$rigmem" free shared
     [ "$status" -eq 0 ]
-    [ "${lines[1]}" = "r1 is kept: 0000:04:00.0 maps it" ]
+    [[ ${lines[1]} == "r1 is kept: "*" maps it" ]]
     [ "$(bytes view 0 5 --by gpu1)" = 0123456789 ]
     "$rigmem" -q free view
     # the peer frees first: nothing is left
@@ -74,7 +75,7 @@ bytes() {
     [ "$(bytes target 4096 2 --by gpu0)" = feed ]
     # nobody else gets memory that an adapter may still write, also not after its free
     run "$rigmem" free target
-    [ "${lines[1]}" = "r1 is kept: reserved for 0000:05:00.0" ]
+    [[ ${lines[1]} == "r1 is kept: reserved for "* ]]
     # and the session does not end while it may: refusals exit 3
     run "$rigmem" close
     [ "$status" -eq 3 ]
@@ -99,7 +100,8 @@ bytes() {
     # closed, it gives all back; opened again it starts anew
     "$rigmem" -q close gpu0
     "$rigmem" -q open gpu0
-    [ "$("$rigmem" -j show | grep -c '"state":"kept"')" -eq 0 ]
+    shown=$("$rigmem" -j show)
+    [[ $shown == *'"regions":[]'* ]]
 }
 
 @test "what is refused or finds no room takes nothing" {
