@@ -94,8 +94,8 @@ assert len(r["found"]) == 1 and "alloc of 65536 bytes" in r["found"][0] and r["c
 @test "what a killed close or open left is removed by the next command, which says so" {
     # in the middle of writing the first document; with the document gone, but not its memory
     for how in "fsync 1 -q -m $machine open gpu0" 'unlinkat 2 -q close'; do
-        # shellcheck disable=SC2086 # words
         status=0
+        # shellcheck disable=SC2086 # words
         struck KILL $how || status=$?
         [ "$status" -eq 137 ]
         [ ! -e s.json ] && [ -d s.json.d ]

@@ -8,10 +8,13 @@ setup() {
     coproc ASK { python3 "$BATS_TEST_DIRNAME/ask.py" "$RIGMEM"; }
     # subshells see these
     exec 8>&"${ASK[1]}" 9<&"${ASK[0]}"
+    asked=$ASK_PID
+    eval "exec ${ASK[1]}>&- ${ASK[0]}<&-"
 }
 
 teardown() {
-    exec 8>&- 9<&-
+    exec 8>&-
+    wait "$asked"
 }
 
 # ask EXPRESSION COMMAND...: the status is the command's, $answer what its result makes of the expression,
@@ -20,7 +23,7 @@ ask() {
     local expression=$1 code
     shift
     printf '%s\t%s\n' "$expression" "$*" >&8
-    IFS=$'\t' read -r code answer <&9
+    IFS=$'\t' read -r code answer <&9 || return 99
     return "$code"
 }
 

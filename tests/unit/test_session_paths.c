@@ -17,6 +17,7 @@
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -248,6 +249,9 @@ static pid_t start_flipping(const char *a, const char *b)
     return child;
 }
 
+/* Both ways are to be met, which may need seconds where one processor has both processes. */
+#define PATIENCE 60
+
 static int rounds(void)
 {
     const char *soak = getenv("RIGMEM_SOAK");
@@ -264,8 +268,7 @@ static void a_directory_swapped_for_a_link_is_never_entered(void **unused)
 {
     (void)unused;
     if (!root) {
-        print_message("# only root makes a link that is somebody else's\n");
-        return;
+        skip(); /* only root makes a link that is somebody else's */
     }
     fresh(geteuid());
     assert_int_equal(mkdir("way", 0700), 0);
@@ -276,7 +279,9 @@ static void a_directory_swapped_for_a_link_is_never_entered(void **unused)
     assert_true(watch >= 0 && inotify_add_watch(watch, "victims", IN_CREATE | IN_MODIFY) >= 0);
     pid_t flipping = start_flipping("way", "theirs");
     int entered = 0, refused = 0;
-    for (int i = 0; i < rounds(); i++) {
+    int tried = 0;
+    for (time_t end = time(NULL) + PATIENCE;
+         tried < rounds() || ((!entered || !refused) && time(NULL) < end); tried++) {
         enum rig_status status = begin("way/s", RIG_SESSION_CHANGE);
         entered += status == RIG_OK;
         refused += status == RIG_REFUSED;
@@ -287,7 +292,7 @@ static void a_directory_swapped_for_a_link_is_never_entered(void **unused)
     close(watch);
     print_message("# entered %d times, refused %d times\n", entered, refused);
     assert_true(events < 0 && errno == EAGAIN);
-    assert_int_equal(entered + refused, rounds());
+    assert_int_equal(entered + refused, tried);
     assert_true(entered > 0 && refused > 0);
 }
 
@@ -299,8 +304,9 @@ static void a_file_swapped_for_a_link_is_never_written(void **unused)
     put("s", "{}");
     assert_int_equal(symlink("victim", "theirs"), 0);
     pid_t flipping = start_flipping("s", "theirs");
-    int refused = 0;
-    for (int i = 0; i < rounds(); i++) {
+    int refused = 0, tried = 0;
+    for (time_t end = time(NULL) + PATIENCE; tried < rounds() || (!refused && time(NULL) < end);
+         tried++) {
         enum rig_status status = begin("s", RIG_SESSION_CHANGE);
         assert_true(status == RIG_BAD_INPUT || status == RIG_REFUSED);
         refused += status == RIG_REFUSED;
