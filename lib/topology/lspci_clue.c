@@ -96,7 +96,7 @@ static void log_line(struct lspci_clues *c, struct lspci_text t)
    8086:4c43". */
 static void bridge_line(struct lspci_clues *c, struct lspci_text t)
 {
-    if (!lspci_find(&t, "ost bridge"))
+    if (!lspci_after(&t, "ost bridge"))
         return;
     while (t.left) {
         struct lspci_text word = t;
