@@ -17,8 +17,8 @@ void reading_refused(const char *name, const char *text, const char *part);
 /* function_named is the function at that address or of that short name, which must be there. */
 const struct rig_function *function_named(const struct rig_topology *t, const char *name);
 
-/* expect_fact asserts that a fact has that value, or is FACT_UNKNOWN or FACT_ABSENT; where it does not,
-   `what` is told. */
+/* expect_fact asserts that a fact has that value, or is FACT_UNKNOWN or FACT_ABSENT; where it does
+   not, `what` is told. */
 #define FACT_UNKNOWN UINT64_MAX
 #define FACT_ABSENT (UINT64_MAX - 1)
 void expect_fact(const char *what, struct rig_fact f, uint64_t value);
