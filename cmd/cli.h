@@ -194,6 +194,8 @@ void request_free(struct request *request);
 
 /* request_has is true iff the option was given; request_value is its last value, or NULL. */
 bool request_has(const struct request *request, enum option_id id);
+/* request_has_fact is true iff an option that gives a fact of the machine was given. */
+bool request_has_fact(const struct request *request);
 const char *request_value(const struct request *request, enum option_id id);
 
 /* suggest is the candidate nearest to `word` by typing errors, or NULL when none is near. The
@@ -265,6 +267,11 @@ enum rig_status lines_read(const char *name, const char *text, size_t bytes,
                            struct lines *out_lines, struct rig_error *err);
 void lines_free(struct lines *lines);
 
+/* lines_grow gives a text that is being read more room. RIG_BAD_INPUT: it would be more than the 16
+   MiB that a script, and a line, may have; RIG_FAILED: memory lacks. The text stays as it is then.
+ */
+enum rig_status lines_grow(char **text, size_t *room);
+
 /* ---- running command lines */
 
 /* What lives between command lines. */
@@ -290,7 +297,6 @@ int shell_main(struct cli *cli, const struct request *request);
 
 /* script_run runs the commands of a text that `name` names in messages; *out_stopped: at a failure.
  */
-struct script;
 int script_run(struct cli *cli, const char *name, const char *text, size_t bytes,
                bool *out_stopped);
 

@@ -1,5 +1,6 @@
 /* The legend of a picture: only what stands in it. */
 #include "graph.h"
+#include "reach.h"
 
 static void row(struct out *o, const char *sign, const char *meaning)
 {
@@ -40,17 +41,9 @@ static void rows_of_pairs(struct out *o, const struct graph_seen *seen)
 
 static void rows_of_paths(struct out *o, const struct graph_seen *seen)
 {
-    static const struct {
-        enum rig_path path;
-        const char *meaning;
-    } paths[] = {{RIG_PATH_PIX, "through at most one switch"},
-                 {RIG_PATH_PXB, "through several switches, no host bridge"},
-                 {RIG_PATH_PHB, "through one host bridge"},
-                 {RIG_PATH_NODE, "through two host bridges of one NUMA node"},
-                 {RIG_PATH_SYS, "across NUMA nodes"}};
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
-        if (seen->paths >> paths[i].path & 1u)
-            row(o, rig_path_name(paths[i].path), paths[i].meaning);
+    for (enum rig_path p = RIG_PATH_PIX; p <= RIG_PATH_SYS; p++)
+        if (seen->paths >> p & 1u)
+            row(o, rig_path_name(p), path_meaning(p));
 }
 
 void graph_legend(struct out *o, const struct graph_seen *seen)

@@ -66,6 +66,19 @@ static void *grow(void *array, int count, size_t element)
     return realloc(array, (count ? (size_t)count * 2 : 1) * element);
 }
 
+enum rig_status lines_grow(char **text, size_t *room)
+{
+    size_t larger = *room ? *room * 2 : 4096;
+    if (larger > (size_t)16 << 20)
+        return RIG_BAD_INPUT;
+    char *grown = realloc(*text, larger);
+    if (!grown)
+        return RIG_FAILED;
+    *text = grown;
+    *room = larger;
+    return RIG_OK;
+}
+
 static void end_word(struct splitter *s)
 {
     if (!s->in_word && !s->quoted)

@@ -207,11 +207,9 @@ static bool give_facts(const struct request *request, struct reply *reply, bool 
 {
     for (int i = 0; i < request->givens; i++) {
         const struct given *given = &request->given[i];
-        enum rig_status status = given->id != OPT_ASSUME
-                                     ? (assumed ? RIG_OK : give(reply, given, t))
-                                 : assumed ? assume(reply, given, t)
-                                           : RIG_OK;
-        if (status != RIG_OK)
+        if ((given->id == OPT_ASSUME) != assumed)
+            continue;
+        if ((assumed ? assume(reply, given, t) : give(reply, given, t)) != RIG_OK)
             return false;
     }
     return true;

@@ -78,12 +78,17 @@ static bool select_pairs(const struct request *request, struct reply *reply,
            name_function(reply, q, request->argument[1], q->to, &q->to_count);
 }
 
-static bool gives_facts(const struct request *request)
+const char *path_meaning(enum rig_path path)
 {
-    bool any = request_has(request, OPT_RULES);
-    for (int i = 0; i < request->givens; i++)
-        any |= request->given[i].option->fact;
-    return any;
+    static const char *const meaning[] = {[RIG_PATH_UNKNOWN] = "not known",
+                                          [RIG_PATH_SELF] = "itself",
+                                          [RIG_PATH_PIX] = "at most one switch between",
+                                          [RIG_PATH_PXB] = "several switches, no host bridge",
+                                          [RIG_PATH_PHB] = "through one host bridge",
+                                          [RIG_PATH_NODE] =
+                                              "through two host bridges of one NUMA node",
+                                          [RIG_PATH_SYS] = "across NUMA nodes"};
+    return meaning[path];
 }
 
 /* The machines before and after what is tried, where the question is what it changes. */
@@ -91,7 +96,7 @@ static bool load_both(const struct request *request, struct reply *reply, struct
 {
     const char *ignored, *source = source_name(request);
     bool diff = request_has(request, OPT_DIFF);
-    if (diff && !gives_facts(request)) {
+    if (diff && !request_has_fact(request) && !request_has(request, OPT_RULES)) {
         reply_fail(reply, RIG_INVALID, "--diff",
                    "give what is to be tried: --assume, --iommu, --cpu, --kernel or --rules",
                    "there is nothing to compare with");

@@ -55,6 +55,9 @@ enum rig_status reach_matrix_text(struct view *view, const struct reach_question
 enum rig_status reach_reasons_text(struct view *view, const struct reach_question *q,
                                    struct rig_reach_table *table, struct rig_error *err);
 
+/* path_meaning says in words what the path's name stands for. */
+const char *path_meaning(enum rig_path path);
+
 /* reach_rules_text prints which rules decided and why these. */
 void reach_rules_text(struct view *view, const struct reach_question *q);
 

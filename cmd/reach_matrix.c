@@ -216,19 +216,11 @@ static void legend_verdicts(struct table *table, const bool *letter)
 
 static void legend_paths(struct table *table, const bool *path)
 {
-    static const char *const meaning[] = {[RIG_PATH_UNKNOWN] = "not known",
-                                          [RIG_PATH_SELF] = "itself",
-                                          [RIG_PATH_PIX] = "at most one switch between",
-                                          [RIG_PATH_PXB] = "several switches, no host bridge",
-                                          [RIG_PATH_PHB] = "through one host bridge",
-                                          [RIG_PATH_NODE] =
-                                              "through two host bridges of one NUMA node",
-                                          [RIG_PATH_SYS] = "across NUMA nodes"};
     for (int p = RIG_PATH_UNKNOWN; p <= RIG_PATH_SYS; p++) {
         if (!path[p] || p == RIG_PATH_SELF)
             continue;
         table_cell(table, rig_path_name((enum rig_path)p));
-        table_cell(table, meaning[p]);
+        table_cell(table, path_meaning((enum rig_path)p));
     }
 }
 

@@ -298,6 +298,14 @@ bool request_has(const struct request *request, enum option_id id)
     return false;
 }
 
+bool request_has_fact(const struct request *request)
+{
+    for (int i = 0; i < request->givens; i++)
+        if (request->given[i].option->fact)
+            return true;
+    return false;
+}
+
 const char *request_value(const struct request *request, enum option_id id)
 {
     for (int i = request->givens - 1; i >= 0; i--)

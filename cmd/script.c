@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_BYTES ((size_t)16 << 20)
-
 static enum rig_status fail(struct rig_error *err, enum rig_status status, const char *what,
                             const char *why)
 {
@@ -31,13 +29,12 @@ static enum rig_status read_all(int fd, const char *name, char **out_text, size_
     size_t used = 0, room = 0;
     for (;;) {
         if (used == room) {
-            room = room ? room * 2 : 4096;
-            char *grown = room <= MOST_BYTES ? realloc(text, room) : NULL;
-            if (!grown) {
+            enum rig_status status = lines_grow(&text, &room);
+            if (status != RIG_OK) {
                 free(text);
-                return fail(err, RIG_BAD_INPUT, name, "is larger than 16 MiB");
+                return fail(err, status, name,
+                            status == RIG_FAILED ? "out of memory" : "is larger than 16 MiB");
             }
-            text = grown;
         }
         ssize_t got = read(fd, text + used, room - used);
         if (got < 0 && errno == EINTR)

@@ -70,14 +70,6 @@ static void add_warnings(struct reply *reply, const struct rig_session *s)
 
 /* ---- whose machine it is */
 
-static bool gives_facts(const struct request *request)
-{
-    for (int i = 0; i < request->givens; i++)
-        if (request->given[i].option->fact)
-            return true;
-    return false;
-}
-
 static bool same_source(const char *given, const char *session)
 {
     char *whole = realpath(given, NULL);
@@ -90,7 +82,7 @@ static bool same_source(const char *given, const char *session)
 static bool check_machine(const struct request *request, struct reply *reply,
                           const struct rig_session *s)
 {
-    bool facts = gives_facts(request);
+    bool facts = request_has_fact(request);
     const char *source = request_value(request, OPT_MACHINE);
     if (!facts && (!source || same_source(source, rig_session_source(s))))
         return true;

@@ -157,17 +157,15 @@ static int run_line(struct cli *cli, const char *text, size_t bytes, bool *out_d
 
 /* ---- lines of standard input */
 
-/* A line longer than this is none. */
-#define MOST_BYTES ((size_t)16 << 20)
-
 /* What was read: the bytes from `from` up to `used` are not given out yet. */
 struct input {
     char *text;
     size_t from, used, room;
-    bool end, too_long;
+    bool end;
+    enum rig_status status; /* RIG_BAD_INPUT: a line is too long; RIG_FAILED: memory lacks */
 };
 
-/* False: the end, or a line is too long. */
+/* False: the end, or a line has no room. */
 static bool read_more(struct input *in)
 {
     if (in->from > 0)
@@ -175,13 +173,9 @@ static bool read_more(struct input *in)
     in->used -= in->from;
     in->from = 0;
     if (in->used == in->room) {
-        size_t room = in->room ? in->room * 2 : 4096;
-        char *grown = room <= MOST_BYTES ? realloc(in->text, room) : NULL;
-        in->too_long = !grown;
-        if (!grown)
+        in->status = lines_grow(&in->text, &in->room);
+        if (in->status != RIG_OK)
             return false;
-        in->text = grown;
-        in->room = room;
     }
     ssize_t got = read(STDIN_FILENO, in->text + in->used, in->room - in->used);
     if (got < 0 && errno == EINTR)
@@ -200,7 +194,7 @@ static bool next_line(struct input *in, const char **out_text, size_t *out_bytes
                             ? memchr(start + seen, '\n', in->used - in->from - seen)
                             : NULL;
         size_t bytes = newline ? (size_t)(newline - start) : in->used - in->from;
-        if (newline || (in->end && bytes > 0 && !in->too_long)) {
+        if (newline || (in->end && bytes > 0 && in->status == RIG_OK)) {
             *out_text = start;
             *out_bytes = bytes;
             in->from += bytes + (newline != NULL);
@@ -216,11 +210,12 @@ static bool next_line(struct input *in, const char **out_text, size_t *out_bytes
     }
 }
 
-static int refuse_length(struct cli *cli)
+static int refuse_line(struct cli *cli, enum rig_status status)
 {
     struct request request = {.settings = cli->defaults};
     struct reply reply = {.warnings = json_array()};
-    reply_fail(&reply, RIG_BAD_INPUT, "-", NULL, "a line is longer than 16 MiB");
+    reply_fail(&reply, status, "-", NULL, "%s",
+               status == RIG_FAILED ? "out of memory" : "a line is longer than 16 MiB");
     int code = cli_report(&cli->out, &request, &reply, NULL);
     reply_free(&reply);
     return code;
@@ -228,7 +223,7 @@ static int refuse_length(struct cli *cli)
 
 static int answer_lines(struct cli *cli)
 {
-    struct input in = {.text = NULL};
+    struct input in = {.status = RIG_OK};
     const char *text;
     size_t bytes;
     int code = 0;
@@ -238,7 +233,7 @@ static int answer_lines(struct cli *cli)
         out_flush(&cli->out);
     }
     free(in.text);
-    return in.too_long ? refuse_length(cli) : code;
+    return in.status == RIG_OK ? code : refuse_line(cli, in.status);
 }
 
 /* ---- a terminal */
@@ -280,7 +275,7 @@ static int terminal_line(struct cli *cli, const char *text, bool *out_done)
 /* Without readline: a prompt, and lines as the terminal edits them. */
 static int plain_terminal(struct cli *cli)
 {
-    struct input in = {.text = NULL};
+    struct input in = {.status = RIG_OK};
     const char *text;
     size_t bytes;
     int code = 0;
