@@ -23,6 +23,8 @@ VARIANT ?= release
 B := build/$(VARIANT)
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 30
+# 0: another one each time.
+FUZZ_SEED ?= 0
 SOAK ?= 100
 
 ifeq ($(origin CC),default)
@@ -219,7 +221,7 @@ check-asan:
 check-tsan:
 	+@$(MAKE) VARIANT=tsan thread-suites
 check-fuzz:
-	+@$(MAKE) VARIANT=fuzz fuzz-suites
+	+@$(MAKE) VARIANT=fuzz FUZZ_SEED=1 fuzz-suites
 # After the others, so that times are not taken beside them.
 check-bench: check-release check-asan check-tsan check-fuzz
 	+@$(MAKE) BENCH_SHORT=1 bench-suites
@@ -245,7 +247,7 @@ $(filter-out house/examples,$(HOUSE_SUITES)): house/%: tests/house/%.bats all
 house/examples: all
 	@RIGMEM=$(CURDIR)/$(B)/rigmem $(SUITE) $@ tests/examples README.md $(MAN)
 $(FUZZ_SUITES): fuzz/%: $(B)/fuzz/%
-	@$(SUITE) -1 $@ tests/fuzz/run $< $(FUZZ_SECONDS)
+	@$(SUITE) -1 $@ tests/fuzz/run $< $(FUZZ_SECONDS) $(FUZZ_SEED)
 # One at a time: they measure.
 $(BENCH_SUITES): bench/%: $(B)/bench/% $(BENCH_TOOLS) all | $(BENCH_BIN)
 	@export RIGMEM=$(CURDIR)/$(B)/rigmem BENCH_TOOLS=$(CURDIR)/$(B)/bench RESULTS=$(RESULTS); \
@@ -289,9 +291,9 @@ soak:
 		$(addprefix release/,$(UNIT_SUITES) $(CRASH_SUITES) $(BATS_SUITES)) \
 		$(addprefix tsan/,$(THREAD_SUITES))
 bench: all $(BENCH_BIN) $(BENCH_TOOLS)
-	@kept=0; for b in $(BENCH_BIN); do echo "== $${b##*/}"; \
-		RIGMEM=$(CURDIR)/$(B)/rigmem BENCH_TOOLS=$(CURDIR)/$(B)/bench $$b || kept=1; done; \
-		exit $$kept
+	@missed=0; for b in $(BENCH_BIN); do echo "== $${b##*/}"; \
+		RIGMEM=$(CURDIR)/$(B)/rigmem BENCH_TOOLS=$(CURDIR)/$(B)/bench $$b || missed=1; done; \
+		exit $$missed
 coverage:
 	@tests/packages build check coverage
 	@rm -rf $(RESULTS)/$@ && find build -name '*.gcda' -delete 2>/dev/null || :
@@ -399,7 +401,7 @@ help:
 #|                   threads under TSan, examples, fuzz targets, benchmarks in short
 #| make lint         gcc, clang, clang-tidy, cppcheck, shellcheck, mandoc, clang-format
 #| make unit bats    the unit tests; the command-line tests (VARIANT=asan for the sanitizers)
-#| make fuzz         each fuzz target for FUZZ_SECONDS (30)
+#| make fuzz         each fuzz target for FUZZ_SECONDS (30) from FUZZ_SEED (0: by chance)
 #| make soak         the tests SOAK (100) times as long where they can be made longer
 #| make bench        ratios against limits measured in the same run
 #| make coverage     branches and lines that the tests reach; fails where a branch of lib/topology is
