@@ -221,7 +221,7 @@ check-asan:
 check-tsan:
 	+@$(MAKE) VARIANT=tsan thread-suites
 check-fuzz:
-	+@$(MAKE) VARIANT=fuzz FUZZ_SEED=1 fuzz-suites
+	+@$(MAKE) VARIANT=fuzz FUZZ_SEED=1 FUZZ_SECONDS=10 fuzz-suites
 # After the others, so that times are not taken beside them.
 check-bench: check-release check-asan check-tsan check-fuzz
 	+@$(MAKE) BENCH_SHORT=1 bench-suites
