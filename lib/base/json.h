@@ -39,8 +39,7 @@ enum rig_status json_get_ranges(const json_t *object, const char *key, int most,
 char *json_text(const json_t *value, size_t *out_bytes);
 
 /* json_whole is json_loadb with duplicate keys refused, but that its error is
-   json_error_out_of_memory wherever that is why: jansson may say of memory that ran out that the
-   text is wrong. json_ran_out is true iff an error is that. */
+   json_error_out_of_memory wherever memory ran out. json_ran_out is true iff an error is that. */
 json_t *json_whole(const char *text, size_t bytes, json_error_t *out_error);
 bool json_ran_out(const json_error_t *error);
 

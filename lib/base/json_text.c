@@ -2,6 +2,7 @@
    them, byte by byte. */
 #include "base/json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,17 +288,12 @@ bool json_ran_out(const json_error_t *error)
     return json_error_code(error) == json_error_out_of_memory;
 }
 
+/* jansson 2.14 tells of memory that ran out as that, without a word, or as a fault of the text. */
 json_t *json_whole(const char *text, size_t bytes, json_error_t *out_error)
 {
+    errno = 0;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, out_error);
-    if (root || json_ran_out(out_error))
-        return root;
-    /* With memory at hand it says the same a second time. */
-    void *room = malloc(bytes + 4096);
-    json_error_t again;
-    root = room ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &again) : NULL;
-    free(room);
-    if (!root && (!room || again.position != out_error->position))
+    if (!root && (errno == ENOMEM || out_error->text[0] == '\0'))
         out_error->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory;
     return root;
 }
