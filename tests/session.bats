@@ -227,13 +227,27 @@ for line in sys.stdin: print(json.dumps(json.loads(line)["result"].get("region")
 @test "a state file that breaks a rule is bad input, and stays as it is" {
     open_two
     cp s.json good
-    for damage in 's/rigmem-state/other/' 's/"version":1/"version":2/' 's/"generation":[0-9]*/"generation":-1/' \
+    for damage in 's/rigmem-state/other/' 's/"version":2/"version":"2"/' 's/"version":2/"version":0/' 's/"generation":[0-9]*/"generation":-1/' \
         's/}$//' 's/"last_region":0/"last_region":"x"/' 's/"names":{}/"names":[]/'; do
         sed "$damage" good >s.json
         cp s.json damaged
         run "$RIGMEM" show
         [ "$status" -eq 5 ]
         cmp s.json damaged
+    done
+}
+
+@test "a state file of another version is bad input that names both versions and who can close it" {
+    open_two
+    cp s.json good
+    for version in 1 3; do
+        sed "s/\"version\":2/\"version\":$version/" good >s.json
+        cp s.json other
+        run "$RIGMEM" show
+        [ "$status" -eq 5 ]
+        [ "$output" = "rigmem: show: $RIGMEM_STATE: this session is of version $version; this rigmem reads version 2
+hint: close it with the rigmem that opened it" ]
+        cmp s.json other
     done
 }
 

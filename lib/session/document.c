@@ -7,13 +7,16 @@
 #include "machine/twin.h"
 #include "topology/capture_scan.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define FORMAT "rigmem-state"
-#define VERSION 1
+/* 2: mappings stand at the end, and the boot is told. */
+#define VERSION 2
 #define NAMES_MAX 1000000
+#define BOOT "boot"
 #define MAPPINGS "mappings"
 
 /* ---- writing */
@@ -72,10 +75,7 @@ static json_t *take_mappings(json_t *gpus)
 static enum rig_status document(struct rig_session *s, json_t **out, struct rig_error *err)
 {
     json_t *gpus = NULL, *machine = NULL;
-    char boot[PLACE_BOOT];
-    enum rig_status status = place_boot(boot, err);
-    if (status == RIG_OK)
-        status = gpus_save(s->gpus, &gpus, err);
+    enum rig_status status = gpus_save(s->gpus, &gpus, err);
     if (status == RIG_OK)
         status = machine_save(s->machine, &machine, err);
     if (status != RIG_OK) {
@@ -84,7 +84,7 @@ static enum rig_status document(struct rig_session *s, json_t **out, struct rig_
     }
     json_t *mappings = take_mappings(gpus);
     *out = json_pack("{ss si sI ss ss sO sI so so so so so so}", "format", FORMAT, "version",
-                     VERSION, "generation", (json_int_t)s->generation + 1, "boot", boot, "source",
+                     VERSION, "generation", (json_int_t)s->generation + 1, BOOT, s->boot, "source",
                      s->source, "capture", s->capture, "last", (json_int_t)s->last, "names",
                      saved_names(s), "files", saved_files(s), "next_file", json_hex(s->next_file),
                      "gpus", gpus, "machine", machine, MAPPINGS, mappings);
@@ -171,20 +171,34 @@ static enum rig_status read_files(struct rig_session *s, const json_t *all, stru
     return RIG_OK;
 }
 
+static enum rig_status check_version(const struct rig_session *s, const json_t *all,
+                                     struct rig_error *err)
+{
+    uint64_t version;
+    if (!json_get_count(all, "version", &version) || version == 0)
+        return bad(s, "version", err);
+    if (version == VERSION)
+        return RIG_OK;
+    rig_fail(err, RIG_BAD_INPUT, s->place.path,
+             "this session is of version %" PRIu64 "; this rigmem reads version %d", version,
+             VERSION);
+    rig_hint(err, "close it with the rigmem that opened it");
+    return RIG_BAD_INPUT;
+}
+
 static enum rig_status read_head(struct rig_session *s, const json_t *all, struct rig_error *err)
 {
     const char *format, *source, *boot;
-    uint64_t version;
     if (!json_get_text(all, "format", &format) || strcmp(format, FORMAT) != 0)
         return rig_fail(err, RIG_BAD_INPUT, s->place.path, "it is no session: format is not %s",
                         FORMAT);
-    if (!json_get_count(all, "version", &version) || version != VERSION)
-        return rig_fail(err, RIG_BAD_INPUT, s->place.path, "only version %d is read", VERSION);
+    enum rig_status status = check_version(s, all, err);
+    if (status != RIG_OK)
+        return status;
     if (!json_get_count(all, "generation", &s->generation) || s->generation >= INT64_MAX)
         return bad(s, "generation", err);
-    if (!json_get_text(all, "boot", &boot) || strlen(boot) >= sizeof s->boot)
-        return bad(s, "boot", err);
-    strcpy(s->boot, boot);
+    if (!json_get_text(all, BOOT, &boot) || strlen(boot) >= sizeof s->boot)
+        return bad(s, BOOT, err);
     if (!json_get_text(all, "source", &source))
         return bad(s, "source", err);
     if (!json_get_count(all, "last", &s->last))
@@ -257,21 +271,20 @@ static enum rig_status read_machine(struct rig_session *s, const json_t *all, co
     if (status != RIG_OK)
         return pass_on(s, &local, err);
     files_again(s);
-    char boot[PLACE_BOOT];
-    status = place_boot(boot, err);
-    if (status != RIG_OK)
-        return status;
-    bool anew = boot[0] == '\0' || strcmp(boot, s->boot) != 0;
+    const char *before = json_string_value(json_object_get(all, BOOT));
+    bool known = before[0] && s->boot[0], same = strcmp(before, s->boot) == 0;
+    bool anew = !known || !same;
     const json_t *gpus = json_object_get(all, "gpus");
     status = anew ? gpus_restore_anew(s->machine, gpus, &s->gpus, &local)
                   : gpus_restore(s->machine, gpus, &s->gpus, &local);
     if (status != RIG_OK)
         return pass_on(s, &local, err);
-    if (anew) {
-        session_warn(s, "the machine was started since: the GPUs' tables are written again, and "
-                        "what memory held may be lost");
-        s->changed = true;
-    }
+    s->changed = s->changed || anew;
+    /* Where no boot is ever told, every command would say so. */
+    if (!same)
+        session_warn(s, "%s: the GPUs' tables are written again, and what memory held may be lost",
+                     known ? "the machine was started since"
+                           : "nothing tells whether the machine was started since");
     return RIG_OK;
 }
 

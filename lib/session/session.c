@@ -97,6 +97,9 @@ static enum rig_status begin_file(struct rig_session *s, const char *path, struc
     if (status != RIG_OK)
         return status;
     block_signals(s);
+    status = place_boot(s->boot, err);
+    if (status != RIG_OK)
+        return status;
     char *text;
     size_t bytes;
     status = place_read(&s->place, "", &text, &bytes, err);

@@ -64,7 +64,7 @@ struct rig_session {
     bool blocked; /* signals, which `before` says how to let in again */
     sigset_t before;
     uint64_t generation;
-    char boot[PLACE_BOOT]; /* of the machine when the file was written; "": nobody knew */
+    char boot[PLACE_BOOT]; /* of the machine now, of one on file; "": nothing tells */
     json_t *capture;
     char *source;
     struct rig_machine *machine;

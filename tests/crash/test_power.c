@@ -287,6 +287,41 @@ static void another_boot_writes_the_tables_again(void **unused)
     shim_boot(NULL);
 }
 
+/* Where nothing tells the boot, that the machine was started since is not said. */
+static void a_boot_that_is_not_told_is_not_called_another(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *before, *now, *wanted;
+    } cases[] = {
+        {BOOT_BEFORE, BOOT_BEFORE, NULL},
+        {BOOT_BEFORE, BOOT_AFTER, "warning: the machine was started since"},
+        {BOOT_BEFORE, "", "warning: nothing tells whether the machine was started since"},
+        {"", BOOT_AFTER, "warning: nothing tells whether the machine was started since"},
+        {"", "", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct stage_end end;
+        shim_boot(cases[i].before);
+        stage_empty("s");
+        stage_do("-q -m machine.json open gpu0 --master\n"
+                 "-q alloc gpu0 gpu 64K --name own\n"
+                 "-q poke own --data 0badcafe\n");
+        shim_boot(cases[i].now);
+        stage_run("peek own 0 4 --by gpu0", NULL, &end);
+        assert_int_equal(end.code, 0);
+        assert_non_null(strstr(end.out, "0b ad ca fe"));
+        assert_true(cases[i].wanted ? strstr(end.err, cases[i].wanted) != NULL : !end.err[0]);
+        /* told once */
+        stage_do("-q alloc gpu0 gpu 4K");
+        stage_run("peek own 0 4 --by gpu0", NULL, &end);
+        assert_non_null(strstr(end.out, "0b ad ca fe"));
+        assert_string_equal(end.err, "");
+        stage_do("-q close");
+    }
+    shim_boot(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_command_that_looks_synchronises_and_writes_nothing),
         cmocka_unit_test(power_that_goes_loses_nothing_that_was_told),
         cmocka_unit_test(another_boot_writes_the_tables_again),
+        cmocka_unit_test(a_boot_that_is_not_told_is_not_called_another),
     };
     stage_open();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     size_t length = end ? (size_t)(end - text) : bytes;
     char name[] = "fuzz";
     s->place.path = name;
+    strcpy(s->boot, "this");
     enum rig_status status = document_load(s, text, length, NULL, &err);
     if (status == RIG_OK && end) {
         char *lines = strndup(end + 1, bytes - length - 1);
