@@ -43,7 +43,8 @@ CFLAGS ?= -O2 -g
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_asan := -O1 $(SANITIZE)
 CFLAGS_tsan := -O1 -fsanitize=thread
-CFLAGS_coverage := -O0 --coverage
+# Threads count, too.
+CFLAGS_coverage := -O0 --coverage -fprofile-update=atomic
 CFLAGS_fuzz := -O1 $(SANITIZE) -fsanitize=fuzzer-no-link
 ifneq ($(filter clang fuzz,$(VARIANT)),)
 CC := clang
