@@ -6,7 +6,9 @@
 
 /* A hole's size chooses its class: one class for each size below 32, then 16 for each power of two.
    In a class a key orders by the rest of the size, then by address: the size's bits below the
-   leading five, times 2^34, plus the address. Sizes reach 2^34 units, so those bits are at most 30.
+   leading five, times 2^34, plus the address, all that complemented, so that the smallest and
+   lowest hole, which is the one most often taken, has the last key. Sizes reach 2^34 units, so
+   those bits are at most 30.
 
    A class is a B-tree of nodes of 256 bytes. A leaf holds 1 to LEAF_MOST ascending keys, an inner
    node 2 to INNER_MOST children of the level below it; key[i] of an inner node is not above any key
@@ -48,27 +50,29 @@ struct path {
     uint32_t child[HEIGHT_MOST];
 };
 
+/* How many low bits of a size are the rest. No branch hangs on a size here, nor below: the
+   processor could not foresee it. */
+static inline uint32_t rest_bits(uint64_t units)
+{
+    return 59 - (uint32_t)__builtin_clzll(units | 16);
+}
+
 static inline uint32_t class_of(uint64_t units)
 {
-    if (units < 16)
-        return (uint32_t)units;
-    uint32_t k = 63 - (uint32_t)__builtin_clzll(units);
-    return (k - 3) * 16 + (uint32_t)(units >> (k - 4) & 15);
+    uint32_t bits = rest_bits(units);
+    return bits * 16 + (uint32_t)(units >> bits);
 }
 
 static inline uint64_t key_of(uint64_t units, uint64_t at)
 {
-    if (units < 32)
-        return at;
-    uint32_t shift = 59 - (uint32_t)__builtin_clzll(units);
-    return ((units & ((UINT64_C(1) << shift) - 1)) << AT_BITS) + at;
+    uint64_t rest = units & ((UINT64_C(1) << rest_bits(units)) - 1);
+    return ~((rest << AT_BITS) + at);
 }
 
 static inline struct rig_hole hole_of(uint64_t class, uint64_t key)
 {
-    uint64_t units =
-        class < 32 ? class : ((16 + class % 16) << (class / 16 - 1)) + (key >> AT_BITS);
-    return (struct rig_hole){.at = key & AT_MASK, .units = units};
+    uint64_t bits = class / 16 - (class > 15), lead = class - bits * 16;
+    return (struct rig_hole){.at = ~key & AT_MASK, .units = (lead << bits) + (~key >> AT_BITS)};
 }
 
 bool rig_holes_make(struct rig_holes *h, uint64_t units, rig_ranges_source *source)
@@ -123,20 +127,19 @@ static void drop_node(struct rig_holes *h, struct rig_hole_node *n)
     h->unused = n;
 }
 
-/* The number of the ascending keys that are below k. No branch hangs on a key: the processor could
-   not foresee it. */
+/* The number of the ascending keys that are not above k. No branch hangs on a key. */
 static inline uint32_t rank(const uint64_t *key, uint32_t n, uint64_t k)
 {
     const uint64_t *at = key;
     for (; n > 1; n -= n / 2)
-        at += -(uint32_t)(at[n / 2 - 1] < k) & n / 2;
-    return (uint32_t)(at - key) + (n && *at < k);
+        at += -(uint32_t)(at[n / 2 - 1] <= k) & n / 2;
+    return (uint32_t)(at - key) + (n && *at <= k);
 }
 
 /* Which child of an inner node has the keys about k. */
 static inline uint32_t child_for(const struct rig_hole_node *n, uint64_t k)
 {
-    return rank(n->key + 1, n->count - 1, k + 1);
+    return rank(n->key + 1, n->count - 1, k);
 }
 
 static struct rig_hole_node *descend(struct rig_hole_node *root, uint64_t key, struct path *p)
@@ -263,8 +266,8 @@ static __attribute__((noinline)) void remove_deep(struct rig_holes *h, uint32_t 
 {
     struct path p;
     struct rig_hole_node *n = descend(h->root[class], key, &p);
-    uint32_t place = rank(n->leaf, n->count, key);
-    move(n, place, n, place + 1, n->count - place - 1);
+    uint32_t after = rank(n->leaf, n->count, key);
+    move(n, after - 1, n, after, n->count - after);
     n->count--;
     for (unsigned d = p.depth; d && n->count < (n->level ? INNER_LEAST : LEAF_LEAST); d--) {
         n = p.node[d - 1];
@@ -310,7 +313,7 @@ void rig_holes_change(struct rig_holes *h, struct rig_hole from, struct rig_hole
         return;
     }
     uint64_t key = key_of(to.units, to.at);
-    uint32_t i = rank(n->leaf, n->count, key_of(from.units, from.at));
+    uint32_t i = rank(n->leaf, n->count, key_of(from.units, from.at)) - 1;
     for (; i && n->leaf[i - 1] > key; i--)
         n->leaf[i] = n->leaf[i - 1];
     for (; i + 1 < n->count && n->leaf[i + 1] < key; i++)
@@ -318,40 +321,42 @@ void rig_holes_change(struct rig_holes *h, struct rig_hole from, struct rig_hole
     n->leaf[i] = key;
 }
 
-static uint64_t first_key(const struct rig_hole_node *n)
+static uint64_t last_key(const struct rig_hole_node *n)
 {
     while (n->level)
-        n = n->child[0];
-    return n->leaf[0];
+        n = n->child[n->count - 1];
+    return n->leaf[n->count - 1];
 }
 
-/* Whether the tree has a key not below k, and the least one. */
-static bool next_key(const struct rig_hole_node *n, uint64_t k, uint64_t *out)
+/* Whether the tree has a key not above k, and the greatest one. */
+static bool previous_key(const struct rig_hole_node *n, uint64_t k, uint64_t *out)
 {
-    const struct rig_hole_node *after = NULL;
+    const struct rig_hole_node *before = NULL;
     while (n->level) {
         uint32_t i = child_for(n, k);
-        after = i + 1 < n->count ? n->child[i + 1] : after;
+        before = i ? n->child[i - 1] : before;
         n = n->child[i];
     }
-    uint32_t i = rank(n->leaf, n->count, k);
-    if (i == n->count && !after)
+    uint32_t i = n->count;
+    while (i && n->leaf[i - 1] > k)
+        i--;
+    if (i == 0 && !before)
         return false;
-    *out = i < n->count ? n->leaf[i] : first_key(after);
+    *out = i ? n->leaf[i - 1] : last_key(before);
     return true;
 }
 
 bool rig_holes_next(const struct rig_holes *h, uint64_t units, uint64_t at, struct rig_hole *out)
 {
     uint64_t class = class_of(units), key;
-    if (h->root[class] && next_key(h->root[class], key_of(units, at), &key)) {
+    if (h->root[class] && previous_key(h->root[class], key_of(units, at), &key)) {
         *out = hole_of(class, key);
         return true;
     }
     class = rig_bits_next(&h->used, class + 1);
     if (class == RIG_NONE)
         return false;
-    *out = hole_of(class, first_key(h->root[class]));
+    *out = hole_of(class, last_key(h->root[class]));
     return true;
 }
 
@@ -362,7 +367,7 @@ bool rig_holes_largest(const struct rig_holes *h, struct rig_hole *out)
         return false;
     const struct rig_hole_node *n = h->root[class];
     while (n->level)
-        n = n->child[n->count - 1];
-    *out = hole_of(class, n->leaf[n->count - 1]);
+        n = n->child[0];
+    *out = hole_of(class, n->leaf[0]);
     return true;
 }
