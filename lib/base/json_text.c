@@ -17,6 +17,31 @@ static bool is_plain(char c)
     return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
+#define EACH UINT64_C(0x0101010101010101)
+
+/* A bit of each byte: set in the lowest of those that are below `least`, and perhaps above it. */
+static uint64_t below(uint64_t bytes, uint64_t least)
+{
+    return (bytes - EACH * least) & ~bytes;
+}
+
+/* How many of `most` bytes come before one that is not plain. Eight are looked at at once. */
+static size_t skip_plain(const char *text, size_t most)
+{
+    size_t i = 0;
+    uint64_t odd = 0, w;
+    for (; most - i >= sizeof w; i += sizeof w) {
+        memcpy(&w, text + i, sizeof w);
+        odd = w | below(w, ' ') | below(w ^ EACH * '"', 1) | below(w ^ EACH * '\\', 1) |
+              below(w ^ EACH * 0x7f, 1);
+        if ((odd & EACH << 7) != 0)
+            break;
+    }
+    while (i < most && is_plain(text[i]))
+        i++;
+    return i;
+}
+
 /* ---- writing */
 
 /* Text that grows; failed: memory ran out, and it is not to be used. */
@@ -69,14 +94,12 @@ static bool put_plain(struct writer *w, const char *text, size_t bytes)
 {
     if (!make_room(w, bytes + 2))
         return true;
+    if (skip_plain(text, bytes) < bytes)
+        return false;
     char *to = w->at + w->used;
-    *to++ = '"';
-    for (size_t i = 0; i < bytes; i++) {
-        if (!is_plain(text[i]))
-            return false;
-        *to++ = text[i];
-    }
-    *to = '"';
+    to[0] = '"';
+    memcpy(to + 1, text, bytes);
+    to[bytes + 1] = '"';
     w->used += bytes + 2;
     return true;
 }
@@ -185,8 +208,7 @@ static bool take_plain(struct cursor *c, const char **out_text, size_t *out_byte
     if (!take(c, '"'))
         return false;
     const char *start = c->at;
-    while (c->at < c->end && is_plain(*c->at))
-        c->at++;
+    c->at += skip_plain(start, (size_t)(c->end - start));
     *out_text = start;
     *out_bytes = (size_t)(c->at - start);
     return c->at < c->end && *c->at++ == '"';
