@@ -160,6 +160,12 @@ enum rig_status words_finish(struct page_plan *p, struct page_node *node);
 /* words_forget leaves what is on its way unwritten, after a failure: uncertain. */
 void words_forget(struct page_plan *p, struct page_node *node);
 
+/* page_table_load_run records a run of memory that was written whole, where that is plain: its
+   leaves are all in one table of the smallest pages, and nothing is mapped there. False: nothing
+   changed. */
+bool page_table_load_run(struct rig_page_table *t, uint64_t address, struct rig_target target,
+                         struct rig_range run);
+
 /* page_table_check_unmap is RIG_OK, with *out_last the last address, iff a range may be unmapped.
  */
 enum rig_status page_table_check_unmap(const struct rig_page_table *t, uint64_t address,

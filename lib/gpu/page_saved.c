@@ -74,6 +74,62 @@ enum rig_status rig_page_table_load_table(struct rig_page_table *t,
     return status;
 }
 
+/* ---------- a mapping within one table of the smallest pages: nearly all are */
+
+/* Whether node, of one level of tables alone, maps nothing from `address` to `last`. */
+static bool is_free(const struct rig_page_table *t, const struct page_node *node, uint64_t address,
+                    uint64_t last)
+{
+    unsigned free_to, i = shadow_index(t, node->level, address);
+    return node->leaves == 0 ||
+           (shadow_find(t, node, i, &free_to) == 0 && free_to > shadow_index(t, node->level, last));
+}
+
+/* The table below node that alone holds the run's leaves, at `entry` in the format's terms; NULL:
+   there is none, or another may hold some. */
+static struct page_node *only_below(const struct rig_page_table *t, const struct page_node *node,
+                                    uint64_t address, uint64_t last, uint64_t entry)
+{
+    const struct rig_level *l = &t->f->level[node->level];
+    uint64_t page = UINT64_C(1) << l->shift;
+    if ((address ^ last) >> l->shift != 0 ||
+        (l->leaf && last - address == page - 1 && (entry & (page - 1)) == 0))
+        return NULL;
+    unsigned i = shadow_index(t, node->level, address);
+    if (t->halves[node->level] == 1)
+        return shadow_child(t, node, i, 0);
+    uint64_t big = UINT64_C(1) << t->f->level[t->below[node->level][0]].shift;
+    uint64_t first = (address + big - 1) & ~(big - 1);
+    const struct page_node *other = shadow_child(t, node, i, 0);
+    if ((other && !is_free(t, other, address, last)) ||
+        (((address ^ entry) & (big - 1)) == 0 && first <= last && last - first >= big - 1))
+        return NULL;
+    return shadow_child(t, node, i, 1);
+}
+
+bool page_table_load_run(struct rig_page_table *t, uint64_t address, struct rig_target target,
+                         struct rig_range run)
+{
+    const struct rig_format *f = t->f;
+    bool own = target.memory == RIG_MEMORY_OWN;
+    uint64_t base = own ? t->own_base : 0, end;
+    if (target.memory == RIG_MEMORY_LINK || target.peer != 0 || run.bytes == 0 ||
+        ((address | run.address | run.bytes) & (RIG_TABLE_PAGE - 1)) != 0 ||
+        !rig_add(run.address, run.bytes - 1, &end) || !rig_add(end, base, &end) ||
+        end >> (own ? f->own_bits : f->system_bits) != 0 ||
+        !rig_format_mappable(f, address, run.bytes))
+        return false;
+    uint64_t last = address + run.bytes - 1;
+    struct page_node *node = t->root;
+    while (node && t->halves[node->level] != 0)
+        node = only_below(t, node, address, last, run.address + base);
+    if (!node)
+        return false;
+    unsigned shift = f->level[node->level].shift, i = shadow_index(t, node->level, address);
+    return is_free(t, node, address, last) &&
+           shadow_set(t, node, i, (unsigned)(run.bytes >> shift), shadow_key(target, run.address));
+}
+
 /* ---------- an unmap that ended nobody knows where */
 
 /* Whether all that entries [i, end) hold of leaves is all that node holds. */

@@ -419,6 +419,8 @@ enum rig_status rig_page_table_load_map(struct rig_page_table *t, uint64_t addre
                                         struct rig_target target, const struct rig_range *ranges,
                                         size_t count, struct rig_error *err)
 {
+    if (count == 1 && page_table_load_run(t, address, target, ranges[0]))
+        return RIG_OK;
     return map(t, PAGES_LOAD, false, address, target, ranges, count, err);
 }
 
