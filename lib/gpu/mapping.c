@@ -42,11 +42,35 @@ bool mapping_free_if_idle(struct mapping *p)
     if (original)
         region_drop(p->memory, original);
     mapping_unlist(p);
-    free(p->ranges);
+    mapping_free(p);
+    return true;
+}
+
+void mapping_free(struct mapping *p)
+{
+    if (p->ranges != &p->range)
+        free(p->ranges);
     free(p->clients);
     free(p->lent);
     free(p);
-    return true;
+}
+
+bool mapping_make_ranges(struct mapping *p, size_t count)
+{
+    p->ranges = count == 1 ? &p->range : calloc(count, sizeof *p->ranges);
+    p->count = p->ranges ? count : 0;
+    return p->ranges != NULL;
+}
+
+void mapping_use_ranges(struct mapping *p, struct rig_range *take_ranges, size_t count)
+{
+    p->ranges = take_ranges;
+    p->count = count;
+    if (count == 1) {
+        p->range = take_ranges[0];
+        p->ranges = &p->range;
+        free(take_ranges);
+    }
 }
 
 /* ---- taking */
@@ -103,10 +127,8 @@ enum rig_status mapping_use_hold(struct mapping *p, struct device_hold *hold, st
 {
     p->hold = hold;
     p->window = hold->grant.memory;
-    p->ranges = calloc((size_t)hold->grant.count, sizeof *p->ranges);
-    if (!p->ranges)
+    if (!mapping_make_ranges(p, (size_t)hold->grant.count))
         return rig_fail_memory(err);
-    p->count = (size_t)hold->grant.count;
     for (size_t i = 0; i < p->count; i++) {
         p->ranges[i].address = hold->grant.ranges[i].address;
         p->ranges[i].bytes = hold->grant.ranges[i].bytes;

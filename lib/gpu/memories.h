@@ -42,63 +42,65 @@ struct peer {
     bool stuck;       /* what it mapped may still be reached after it ended */
 };
 
-/* Invariants:
-   - A mapping of another GPU's region has `of`, the owner's mapping, which lists `member` among its
-     `peers`, until it leaves the owner. Others never have it. A mapping of m's own region is no
-     mapping of its own: the region lies over the owner's.
-   - `ranges` is set from when the memory is known, as rig_page_table_map wants it. Of own memory
-     they are blocks of the pool, given back one by one iff owns_ranges.
-   - regions counts the regions that are out over it; 0 in states other than LIVE and GONE.
-   - A mapping is freed when it holds nothing, no region is out or kept over it, and no peer names
-     it. */
-struct mapping {
-    struct mapping *next, *previous; /* of the memory's list, newest first */
-    struct rig_memory *memory;
-    uint64_t number; /* unique in the memory, in the order they were made */
-    enum mapping_state state;
-    bool peer; /* of another GPU's memory */
-    bool has_kind;
-    enum rig_kind kind;
-    bool uncached;
-    uint64_t address, bytes; /* whole pages */
-    bool holds_addresses, owns_ranges;
-    struct rig_target target;
-    bool to_gpu;        /* another GPU's memory, whose offsets are the ranges' addresses less */
-    uint64_t peer_base; /* this; else 0 */
-    struct rig_range *ranges;
-    size_t count;
-    struct device_hold *hold; /* system memory, or a pin; NULL: none or no more */
-    struct rig_view *view;    /* on RIG_KIND_BAR memory, which begins at view_skip of it */
-    uint64_t view_skip;
-    unsigned char *window; /* where the process sees system memory's first byte */
-    unsigned regions;
-    struct region
-        *original;       /* what alloc or map_host gave over it; freed or not, as long as it is */
-    struct region *kept; /* of the last region freed, while something of it is kept */
-    struct mapping *of;
-    struct peer *member;
-    struct peer *peers;   /* other GPUs' mappings of it that may reach it */
-    unsigned stuck_peers; /* those that were so until their own give-back */
-    bool due;             /* it can go back at the owner's next call: it is in the memory's list */
-    struct mapping *next_due;
-    size_t scratch;         /* of a save alone */
-    struct rig_range *lent; /* borrowed: blocks of addresses where the process has its bytes, held
-                               so that no other memory comes to lie there */
-    size_t lent_count;
-    int *clients; /* functions that its memory is reserved for */
-    size_t client_count;
-};
-
 /* A region that is out, or the last one of a mapping of which something is kept. */
 struct region {
     uint64_t id;
     struct mapping *mapping;
     uint64_t skip; /* its first byte in the mapping */
     uint64_t bytes;
-    enum rig_origin origin;
     uint64_t of;              /* of map_peer's region: the region that it maps, */
     struct rig_memory *owner; /* of this memory; else 0 and NULL */
+    enum rig_origin origin;
     bool out;
+};
+
+/* Invariants:
+   - A mapping of another GPU's region has `of`, the owner's mapping, which lists `member` among its
+     `peers`, until it leaves the owner. Others never have it. A mapping of m's own region is no
+     mapping of its own: the region lies over the owner's.
+   - `ranges` is set from when the memory is known, as rig_page_table_map wants it; a single one is
+     `range`, several are malloc'ed. Of own memory they are blocks of the pool, given back one by
+   one iff owns_ranges.
+   - regions counts the regions that are out over it; 0 in states other than LIVE and GONE.
+   - `place` is one of the regions over it, id 0: none. Others are malloc'ed.
+   - A mapping is freed when it holds nothing, no region is out or kept over it, and no peer names
+     it. */
+struct mapping {
+    struct mapping *next, *previous; /* of the memory's list, newest first */
+    struct rig_memory *memory;
+    uint64_t number;         /* unique in the memory, in the order they were made */
+    uint64_t address, bytes; /* whole pages */
+    uint64_t peer_base;      /* to_gpu: what the ranges' addresses are above offsets; else 0 */
+    struct rig_range *ranges, range;
+    size_t count;
+    enum mapping_state state;
+    enum rig_kind kind;
+    struct rig_target target;
+    bool peer; /* of another GPU's memory */
+    bool has_kind;
+    bool uncached;
+    bool holds_addresses, owns_ranges;
+    bool to_gpu; /* another GPU's memory */
+    bool due;    /* it can go back at the owner's next call: it is in the memory's list */
+    unsigned regions;
+    unsigned stuck_peers; /* peers that were so until their own give-back */
+    unsigned client_count, lent_count;
+    struct mapping *next_due;
+    struct device_hold *hold; /* system memory, or a pin; NULL: none or no more */
+    struct rig_view *view;    /* on RIG_KIND_BAR memory, which begins at view_skip of it */
+    uint64_t view_skip;
+    unsigned char *window; /* where the process sees system memory's first byte */
+    struct region
+        *original;       /* what alloc or map_host gave over it; freed or not, as long as it is */
+    struct region *kept; /* of the last region freed, while something of it is kept */
+    struct region place;
+    struct mapping *of;
+    struct peer *member;
+    struct peer *peers;     /* other GPUs' mappings of it that may reach it */
+    size_t scratch;         /* of a save alone */
+    struct rig_range *lent; /* borrowed: blocks of addresses where the process has its bytes, held
+                               so that no other memory comes to lie there */
+    int *clients;           /* functions that its memory is reserved for */
 };
 
 /* Regions in order of id; a slot is NULL once its region went, and such slots are at most as many
@@ -238,6 +240,14 @@ void gpu_memory_settle(struct rig_memory *m);
 /* mapping_new makes a mapping of m, in its list and in state MAKING; NULL when memory ran out. */
 struct mapping *mapping_new(struct rig_memory *m, bool peer);
 
+/* mapping_use_ranges makes the malloc'ed ranges p's; mapping_make_ranges makes room for `count`,
+   all 0. False: memory ran out. */
+void mapping_use_ranges(struct mapping *p, struct rig_range *take_ranges, size_t count);
+bool mapping_make_ranges(struct mapping *p, size_t count);
+
+/* mapping_free frees p and what is its own alone, its regions not. */
+void mapping_free(struct mapping *p);
+
 /* mapping_take_addresses takes addresses for mapping->bytes bytes. */
 enum rig_status mapping_take_addresses(struct mapping *p, struct rig_error *err);
 
@@ -306,6 +316,11 @@ enum rig_status region_new(struct mapping *p, const struct region *like,
    original that was freed while its mapping goes on. m's lock is held. */
 struct region *region_record(const struct rig_memory *m, uint64_t id);
 struct region *region_find(const struct rig_memory *m, uint64_t id);
+
+/* region_make is a region over p, zeroed but for `mapping`, in no list; NULL when memory ran out.
+   region_unmake frees one. */
+struct region *region_make(struct mapping *p);
+void region_unmake(struct region *r);
 
 /* region_drop takes it out of the list and frees it; an original stays until its mapping goes. m's
    lock is held. */

@@ -35,10 +35,7 @@ static void drop_mapping(struct mapping *p)
         *link = p->member->next;
         free(p->member);
     }
-    free(p->ranges);
-    free(p->clients);
-    free(p->lent);
-    free(p);
+    mapping_free(p);
 }
 
 void gpu_memory_drop(struct rig_memory *m)
@@ -46,7 +43,8 @@ void gpu_memory_drop(struct rig_memory *m)
     if (m->device)
         device_forget_give_back(m->device, gpu_memory_given_back, m);
     for (size_t i = 0; i < m->regions.count; i++)
-        free(m->regions.slot[i].region);
+        if (m->regions.slot[i].region)
+            region_unmake(m->regions.slot[i].region);
     free(m->regions.slot);
     while (m->mappings) {
         struct mapping *p = m->mappings;

@@ -30,15 +30,18 @@ static enum rig_status explain_no_room(const struct rig_memory *m, const struct 
 static enum rig_status take_own(struct mapping *p, struct rig_error *err)
 {
     struct rig_memory *m = p->memory;
+    struct rig_range *ranges;
+    size_t count;
     enum rig_status status;
     if (p->kind == RIG_KIND_BAR)
-        status = pool_take_block(m->pool, p->bytes, &p->ranges, &p->count, NULL);
+        status = pool_take_block(m->pool, p->bytes, &ranges, &count, NULL);
     else
-        status = pool_take(m->pool, p->bytes, &p->ranges, &p->count, NULL);
+        status = pool_take(m->pool, p->bytes, &ranges, &count, NULL);
     if (status == RIG_NO_ROOM)
         return explain_no_room(m, p, err);
     if (status != RIG_OK)
         return rig_fail_memory(err);
+    mapping_use_ranges(p, ranges, count);
     p->owns_ranges = true;
     return p->kind == RIG_KIND_BAR ? mapping_view(p, false, err) : RIG_OK;
 }

@@ -121,10 +121,8 @@ static enum rig_status aim_at_gpu(struct mapping *p, const struct mapping *of,
         base = flat ? owner->own_base : 0;
         p->target.peer = flat ? 0 : (uint8_t)owner->link.place;
     }
-    p->ranges = calloc(of->count, sizeof *p->ranges);
-    if (!p->ranges)
+    if (!mapping_make_ranges(p, of->count))
         return rig_fail_memory(err);
-    p->count = of->count;
     p->to_gpu = true;
     p->peer_base = base;
     for (size_t i = 0; i < of->count; i++) {

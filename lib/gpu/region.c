@@ -73,7 +73,24 @@ void region_drop(struct rig_memory *m, struct region *r)
     l->empty++;
     if (l->empty > l->count / 2 + 64)
         close_gaps(l);
-    free(r);
+    region_unmake(r);
+}
+
+struct region *region_make(struct mapping *p)
+{
+    struct region *r = p->place.mapping ? calloc(1, sizeof *r) : &p->place;
+    if (r)
+        r->mapping = p;
+    return r;
+}
+
+void region_unmake(struct region *r)
+{
+    struct region *place = &r->mapping->place;
+    if (r == place)
+        *place = (struct region){.mapping = NULL};
+    else
+        free(r);
 }
 
 enum rig_status region_put(struct rig_memory *m, struct region *take_region, struct rig_error *err)
@@ -83,7 +100,7 @@ enum rig_status region_put(struct rig_memory *m, struct region *take_region, str
         size_t room = l->room ? l->room * 2 : 64;
         void *grown = realloc(l->slot, room * sizeof *l->slot);
         if (!grown) {
-            free(take_region);
+            region_unmake(take_region);
             return rig_fail_memory(err);
         }
         l->slot = grown;
@@ -109,14 +126,14 @@ enum rig_status region_new(struct mapping *p, const struct region *like,
     enum rig_status status = RIG_OK;
     if (m->gpus->supposing)
         status = rig_fail(err, RIG_FAILED, NULL, "an earlier process was cut short in it");
-    struct region *r = status == RIG_OK ? calloc(1, sizeof *r) : NULL;
+    gpu_memory_lock(m);
+    struct region *r = status == RIG_OK ? region_make(p) : NULL;
     if (status == RIG_OK && !r)
         status = rig_fail_memory(err);
     if (r) {
         *r = *like;
         r->mapping = p;
         r->out = true;
-        gpu_memory_lock(m);
         r->id = new_id(m->gpus);
         struct rig_region region = {.memory = m, .id = r->id};
         status = region_put(m, r, err);
@@ -127,8 +144,8 @@ enum rig_status region_new(struct mapping *p, const struct region *like,
                 p->original = r;
             *out_region = region;
         }
-        gpu_memory_unlock(m);
     }
+    gpu_memory_unlock(m);
     /* A mapping that was written for nothing is one of a request that was cut short. */
     return status == RIG_OK || p->regions > 0 ? status : mapping_fail(p, RIG_FAILED, err);
 }

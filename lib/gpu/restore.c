@@ -65,12 +65,9 @@ static bool is_sane(const struct rig_memory *m, const struct saved *s)
     return p->owns_ranges ? p->target.memory == RIG_MEMORY_OWN && !p->peer && p->count > 0 : true;
 }
 
-static enum rig_status restore_mapping(struct restore *x, struct rig_memory *m, const json_t *j,
+static enum rig_status restore_mapping(struct restore *x, struct rig_memory *m, struct cursor *c,
                                        struct rig_error *err)
 {
-    const char *line = json_string_value(j);
-    if (!line || strlen(line) != json_string_length(j))
-        return bad(err, "a mapping");
     uint64_t last = m->last_mapping;
     struct mapping *p = mapping_new(m, false);
     m->last_mapping = last;
@@ -78,17 +75,32 @@ static enum rig_status restore_mapping(struct restore *x, struct rig_memory *m, 
         return rig_fail_memory(err);
     struct saved *s = &x->saved[x->saved_count++];
     *s = (struct saved){.mapping = p};
-    struct cursor c = {.at = line};
-    if (!restore_line(&c, x, s))
+    if (!restore_line(c, x, s))
         return rig_fail_memory(err);
     bool ordered = x->saved_count - 1 == m->saved_first || p->number > s[-1].mapping->number;
-    if (c.failed || !ordered || !is_sane(m, s))
+    if (c->failed || !ordered || !is_sane(m, s))
         return bad(err, "a mapping");
     if (p->due) {
         p->next_due = m->due;
         m->due = p;
     }
     return retake(m, s, err);
+}
+
+/* The memory's mappings, oldest first. */
+static enum rig_status restore_mappings(struct restore *x, struct rig_memory *m, const json_t *j,
+                                        struct rig_error *err)
+{
+    const json_t *lines = json_object_get(j, "mappings");
+    struct cursor c = {.at = json_string_value(lines)};
+    if (!c.at || strlen(c.at) != json_string_length(lines))
+        return bad(err, "a list of mappings");
+    m->saved_first = x->saved_count;
+    enum rig_status status = RIG_OK;
+    for (bool more = *c.at != '\0'; more && status == RIG_OK; more = cursor_take(&c, ';'))
+        status = restore_mapping(x, m, &c, err);
+    m->saved_count = x->saved_count - m->saved_first;
+    return status;
 }
 
 /* ---- a memory */
@@ -318,23 +330,33 @@ static enum rig_status join_owner(const struct restore *x, const struct saved *s
 
 static int by_id(const void *a, const void *b)
 {
-    uint64_t x = ((const struct saved_region *)a)->region->id;
-    uint64_t y = ((const struct saved_region *)b)->region->id;
+    uint64_t x = ((const struct saved_region *)a)->id;
+    uint64_t y = ((const struct saved_region *)b)->id;
     return (x > y) - (x < y);
+}
+
+/* As they are where one memory alone has regions and each is the first of its mapping. */
+static bool in_order(const struct restore *x)
+{
+    size_t i = 1;
+    while (i < x->regions && x->region[i].id > x->region[i - 1].id)
+        i++;
+    return i >= x->regions;
 }
 
 static enum rig_status enter_regions(struct restore *x, struct rig_error *err)
 {
     if (x->regions == 0)
         return RIG_OK;
-    qsort(x->region, x->regions, sizeof *x->region, by_id);
+    if (!in_order(x))
+        qsort(x->region, x->regions, sizeof *x->region, by_id);
     for (size_t i = 1; i < x->regions; i++)
-        if (x->region[i].region->id == x->region[i - 1].region->id)
+        if (x->region[i].id == x->region[i - 1].id)
             return bad(err, "a region's id");
     size_t i = 0;
     enum rig_status status = RIG_OK;
     for (; status == RIG_OK && i < x->regions; i++)
-        status = region_put(x->region[i].memory, x->region[i].region, err);
+        status = region_put(x->region[i].region->mapping->memory, x->region[i].region, err);
     /* What was entered is the memories' to free. */
     memmove(x->region, x->region + i, (x->regions - i) * sizeof *x->region);
     x->regions -= i;
@@ -390,8 +412,8 @@ static enum rig_status restore_spaces(struct rig_gpus *g, const json_t *j, struc
 static enum rig_status restore_all(struct restore *x, const json_t *state, struct rig_error *err)
 {
     struct rig_gpus *g = x->gpus;
-    const json_t *memories = json_object_get(state, "memories"), *one, *line;
-    size_t i, k;
+    const json_t *memories = json_object_get(state, "memories"), *one;
+    size_t i;
     if (!json_is_array(memories) || !json_get_count(state, "last_region", &g->last_region))
         return bad(err, "a list of memories, or last_region,");
     enum rig_status status = restore_places(g, state, err);
@@ -406,12 +428,7 @@ static enum rig_status restore_all(struct restore *x, const json_t *state, struc
         if (status != RIG_OK)
             return status;
         struct rig_memory *m = g->memory[i];
-        m->saved_first = x->saved_count;
-        json_array_foreach(json_object_get(one, "mappings"), k, line)
-        {
-            status = status == RIG_OK ? restore_mapping(x, m, line, err) : status;
-        }
-        m->saved_count = x->saved_count - m->saved_first;
+        status = restore_mappings(x, m, one, err);
         if (status == RIG_OK && !m->settled)
             status = restore_tables(x, m, one, err);
     }
@@ -451,7 +468,7 @@ static enum rig_status restore_gpus(struct rig_machine *m, const json_t *state, 
     if (twin_is(m))
         twin_quiet(m, false);
     for (size_t i = 0; i < x.regions; i++)
-        free(x.region[i].region);
+        region_unmake(x.region[i].region);
     free(x.region);
     free(x.saved);
     if (status == RIG_OK)

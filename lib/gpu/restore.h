@@ -4,18 +4,34 @@
 
 #include "gpu/memories.h"
 
-/* A line being read. Once it failed nothing is taken from it any more. */
+/* A text being read. Once it failed nothing is taken from it any more: it is at an end. */
 struct cursor {
     const char *at;
     bool failed;
 };
 
-/* cursor_take is true iff the next character is that one, which is past then; cursor_expect fails
-   where it is not. */
-bool cursor_take(struct cursor *c, char wanted);
-void cursor_expect(struct cursor *c, char wanted);
+static inline void cursor_fail(struct cursor *c)
+{
+    c->failed = true;
+    c->at = "";
+}
 
-/* cursor_hex is a number of 1 to 16 hexadecimal digits. */
+/* cursor_take is true iff the next character is that one, which is past then; cursor_expect fails
+   where it is not. `wanted` is no NUL. */
+static inline bool cursor_take(struct cursor *c, char wanted)
+{
+    bool there = *c->at == wanted;
+    c->at += there;
+    return there;
+}
+
+static inline void cursor_expect(struct cursor *c, char wanted)
+{
+    if (!cursor_take(c, wanted))
+        cursor_fail(c);
+}
+
+/* cursor_hex is a number of 1 to 16 lower-case hexadecimal digits. */
 uint64_t cursor_hex(struct cursor *c);
 
 /* A mapping as its line has it, until the others it names are there. */
@@ -27,9 +43,8 @@ struct saved {
 };
 
 struct saved_region {
-    struct rig_memory *memory;
+    uint64_t id;
     struct region *region;
-    uint64_t owner;
 };
 
 struct restore {
@@ -44,8 +59,8 @@ struct restore {
 /* restore_grow makes room for one more item of `size` bytes. False: memory ran out. */
 bool restore_grow(void **array, size_t used, size_t *room, size_t size);
 
-/* restore_line reads a mapping's line (save.c) into *s, its regions into x; c->failed says that it
-   breaks a rule. False: memory ran out. */
+/* restore_line reads a mapping's line (save.c), up to its semicolon or the text's end, into *s, its
+   regions into x; c->failed says that it breaks a rule. False: memory ran out. */
 bool restore_line(struct cursor *c, struct restore *x, struct saved *s);
 
 #endif

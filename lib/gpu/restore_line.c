@@ -2,36 +2,33 @@
 #include "gpu/restore.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* More lists' items than a file of sane size holds. */
 #define ITEMS_MAX (1u << 24)
 
-bool cursor_take(struct cursor *c, char wanted)
-{
-    bool there = !c->failed && *c->at == wanted;
-    c->at += there ? 1 : 0;
-    return there;
-}
+/* 1 + what each digit stands for, 0 for what is none. */
+static const unsigned char digits[256] = {
+    ['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+};
 
-void cursor_expect(struct cursor *c, char wanted)
+static inline uint64_t hex(struct cursor *c)
 {
-    if (!cursor_take(c, wanted))
-        c->failed = true;
+    const char *at = c->at;
+    uint64_t value = 0;
+    unsigned count = 0;
+    for (unsigned digit; count < 16 && (digit = digits[(unsigned char)at[count]]) != 0; count++)
+        value = value << 4 | (digit - 1);
+    if (count == 0)
+        cursor_fail(c);
+    else
+        c->at = at + count;
+    return value;
 }
 
 uint64_t cursor_hex(struct cursor *c)
 {
-    uint64_t value = 0;
-    int digits = 0;
-    for (; !c->failed && digits < 16; digits++, c->at++) {
-        const char *digit = *c->at ? strchr("0123456789abcdef", *c->at) : NULL;
-        if (!digit)
-            break;
-        value = value << 4 | (uint64_t)(digit - "0123456789abcdef");
-    }
-    c->failed = c->failed || digits == 0;
-    return value;
+    return hex(c);
 }
 
 /* " HEX" or " -"; *out_there: the first. */
@@ -39,24 +36,31 @@ static uint64_t field(struct cursor *c, bool *out_there)
 {
     cursor_expect(c, ' ');
     *out_there = !cursor_take(c, '-');
-    return *out_there ? cursor_hex(c) : 0;
+    return *out_there ? hex(c) : 0;
 }
 
 static uint64_t number(struct cursor *c)
 {
     bool there;
     uint64_t value = field(c, &there);
-    c->failed = c->failed || !there;
+    if (!there)
+        cursor_fail(c);
     return value;
 }
 
-/* Items of a list up to the next space or the end. */
+/* Items of a list up to the next space or the line's end. */
 static size_t count_items(const struct cursor *c)
 {
     size_t n = 1;
-    for (const char *at = c->at; *at && *at != ' '; at++)
+    for (const char *at = c->at; *at && *at != ' ' && *at != ';'; at++)
         n += *at == ',';
     return n;
+}
+
+static void expect(struct cursor *c, bool rule)
+{
+    if (!rule)
+        cursor_fail(c);
 }
 
 bool restore_grow(void **array, size_t used, size_t *room, size_t size)
@@ -78,13 +82,11 @@ static void read_state(struct cursor *c, struct mapping *p)
     static const enum mapping_state states[] = {MAPPING_LIVE, MAPPING_CUT, MAPPING_KEPT,
                                                 MAPPING_HELD, MAPPING_GONE};
     cursor_expect(c, ' ');
-    const char *letter = *c->at ? strchr(letters, *c->at) : NULL;
-    if (c->failed || !letter) {
-        c->failed = true;
-        return;
-    }
-    p->state = states[letter - letters];
-    c->at++;
+    unsigned i = 0;
+    while (i + 1 < RIG_ARRAY_LENGTH(states) && letters[i] != *c->at)
+        i++;
+    cursor_expect(c, letters[i]);
+    p->state = states[i];
     p->peer = cursor_take(c, 'p');
     p->to_gpu = cursor_take(c, 'g');
     p->uncached = p->target.uncached = cursor_take(c, 'u');
@@ -94,8 +96,8 @@ static void read_state(struct cursor *c, struct mapping *p)
     p->has_kind = !cursor_take(c, 'n');
     if (!p->has_kind)
         return;
-    uint64_t kind = cursor_hex(c);
-    c->failed = c->failed || kind > RIG_KIND_HOST;
+    uint64_t kind = hex(c);
+    expect(c, kind <= RIG_KIND_HOST);
     p->kind = (enum rig_kind)(kind & 3);
 }
 
@@ -104,8 +106,8 @@ static void read_target(struct cursor *c, struct mapping *p)
     uint64_t memory = number(c);
     p->target.snooped = cursor_take(c, 's');
     cursor_expect(c, '.');
-    uint64_t peer = cursor_hex(c);
-    c->failed = c->failed || memory > RIG_MEMORY_LINK || peer > UINT8_MAX;
+    uint64_t peer = hex(c);
+    expect(c, memory <= RIG_MEMORY_LINK && peer <= UINT8_MAX);
     p->target.memory = (enum rig_memory_kind)(memory & 3);
     p->target.peer = (uint8_t)peer;
 }
@@ -116,7 +118,7 @@ static void read_of(struct cursor *c, struct saved *s)
     if (!s->has_of)
         return;
     cursor_expect(c, '.');
-    s->of_number = cursor_hex(c);
+    s->of_number = hex(c);
     s->keeps_owner = cursor_take(c, 'k');
     s->stuck = cursor_take(c, 's');
 }
@@ -125,8 +127,15 @@ static void read_tables(struct cursor *c, struct saved *s)
 {
     cursor_expect(c, ' ');
     s->tables = *c->at;
-    c->failed = c->failed || s->tables == '\0' || !strchr("wu-", s->tables);
-    c->at += c->failed ? 0 : 1;
+    expect(c, cursor_take(c, 'w') || cursor_take(c, 'u') || cursor_take(c, '-'));
+}
+
+static void read_range(struct cursor *c, struct rig_range *out)
+{
+    out->address = hex(c);
+    cursor_expect(c, '+');
+    out->bytes = hex(c);
+    expect(c, ((out->address | out->bytes) & 4095) == 0 && out->bytes != 0);
 }
 
 static bool read_ranges(struct cursor *c, struct mapping *p)
@@ -134,49 +143,43 @@ static bool read_ranges(struct cursor *c, struct mapping *p)
     cursor_expect(c, ' ');
     if (c->failed || cursor_take(c, '-'))
         return true;
-    p->count = count_items(c);
-    if (p->count > ITEMS_MAX)
+    size_t count = count_items(c);
+    if (count > ITEMS_MAX || !mapping_make_ranges(p, count))
         return false;
-    p->ranges = calloc(p->count, sizeof *p->ranges);
     uint64_t sum = 0;
-    for (size_t i = 0; p->ranges && i < p->count && !c->failed; i++) {
+    for (size_t i = 0; i < count && !c->failed; i++) {
         if (i > 0)
             cursor_expect(c, ',');
-        p->ranges[i].address = cursor_hex(c);
-        cursor_expect(c, '+');
-        p->ranges[i].bytes = cursor_hex(c);
-        if (((p->ranges[i].address | p->ranges[i].bytes) & 4095) != 0 || p->ranges[i].bytes == 0 ||
-            !rig_add(sum, p->ranges[i].bytes, &sum))
-            c->failed = true;
+        read_range(c, &p->ranges[i]);
+        expect(c, rig_add(sum, p->ranges[i].bytes, &sum));
     }
-    c->failed = c->failed || sum != p->bytes;
-    return p->ranges != NULL;
+    expect(c, sum == p->bytes);
+    return true;
 }
 
 static bool read_region(struct cursor *c, struct restore *x, struct mapping *p)
 {
-    struct region *r = calloc(1, sizeof *r);
+    struct region *r = region_make(p);
     if (!r || !restore_grow((void **)&x->region, x->regions, &x->region_room, sizeof *x->region)) {
-        free(r);
+        if (r)
+            region_unmake(r);
         return false;
     }
-    struct saved_region *s = &x->region[x->regions++];
-    *s = (struct saved_region){.memory = p->memory, .region = r};
-    r->mapping = p;
-    r->id = cursor_hex(c);
+    r->id = hex(c);
+    x->region[x->regions++] = (struct saved_region){.id = r->id, .region = r};
     cursor_expect(c, '.');
     r->out = cursor_take(c, 'o');
     bool kept = cursor_take(c, 'k'), first = cursor_take(c, 'f');
     uint64_t numbers[5];
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(numbers); i++) {
         cursor_expect(c, '.');
-        numbers[i] = cursor_hex(c);
+        numbers[i] = hex(c);
     }
     uint64_t end;
     if (c->failed || numbers[0] > RIG_ORIGIN_PEER || r->id == 0 || r->id > x->gpus->last_region ||
         !rig_add(numbers[1], numbers[2], &end) || end > p->bytes || (kept && (r->out || p->kept)) ||
         (first && p->original) || (!r->out && !kept && !first) || numbers[4] >= x->gpus->count) {
-        c->failed = true;
+        cursor_fail(c);
         return true;
     }
     r->origin = (enum rig_origin)numbers[0];
@@ -216,8 +219,8 @@ static bool read_clients(struct cursor *c, struct mapping *p)
     for (; p->clients && p->client_count < count && !c->failed; p->client_count++) {
         if (p->client_count > 0)
             cursor_expect(c, ',');
-        uint64_t function = cursor_hex(c);
-        c->failed = c->failed || function >= (uint64_t)most;
+        uint64_t function = hex(c);
+        expect(c, function < (uint64_t)most);
         p->clients[p->client_count] = c->failed ? 0 : (int)function;
     }
     return p->clients != NULL;
@@ -225,18 +228,14 @@ static bool read_clients(struct cursor *c, struct mapping *p)
 
 static bool read_lent(struct cursor *c, struct mapping *p)
 {
-    if (c->failed || !cursor_take(c, ' '))
+    if (!cursor_take(c, ' '))
         return true;
     size_t count = count_items(c);
     p->lent = count <= ITEMS_MAX ? calloc(count, sizeof *p->lent) : NULL;
     for (; p->lent && p->lent_count < count && !c->failed; p->lent_count++) {
-        struct rig_range *block = &p->lent[p->lent_count];
         if (p->lent_count > 0)
             cursor_expect(c, ',');
-        block->address = cursor_hex(c);
-        cursor_expect(c, '+');
-        block->bytes = cursor_hex(c);
-        c->failed = c->failed || ((block->address | block->bytes) & 4095) != 0 || block->bytes == 0;
+        read_range(c, &p->lent[p->lent_count]);
     }
     return p->lent != NULL;
 }
@@ -244,7 +243,7 @@ static bool read_lent(struct cursor *c, struct mapping *p)
 bool restore_line(struct cursor *c, struct restore *x, struct saved *s)
 {
     struct mapping *p = s->mapping;
-    p->number = cursor_hex(c);
+    p->number = hex(c);
     read_state(c, p);
     p->address = number(c);
     p->bytes = number(c);
@@ -255,10 +254,10 @@ bool restore_line(struct cursor *c, struct restore *x, struct saved *s)
     read_of(c, s);
     uint64_t stuck = number(c);
     p->stuck_peers = (unsigned)stuck;
-    c->failed = c->failed || stuck > UINT32_MAX || p->number > p->memory->last_mapping ||
-                ((p->address | p->bytes) & 4095) != 0;
+    expect(c, stuck <= UINT32_MAX && p->number <= p->memory->last_mapping &&
+                  ((p->address | p->bytes) & 4095) == 0);
     read_tables(c, s);
     bool room = read_ranges(c, p) && read_regions(c, x, p) && read_clients(c, p) && read_lent(c, p);
-    c->failed = c->failed || *c->at != '\0';
+    expect(c, *c->at == '\0' || *c->at == ';');
     return room;
 }

@@ -1,5 +1,6 @@
-/* What a memory's state is written as. A mapping is one line of text, its fields hexadecimal
-   numbers and letters separated by spaces, lists by commas, an absent field `-`:
+/* What a memory's state is written as. Its mappings are one text, each a line of it, oldest first,
+   with semicolons between them; a line's fields are hexadecimal numbers and letters separated by
+   spaces, lists by commas, an absent field `-`:
 
      NUMBER STATE ADDRESS BYTES TARGET BASE HOLD VIEW OF STUCK TABLES RANGES REGIONS CLIENTS
 
@@ -17,52 +18,49 @@
 #include "gpu/memories.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-/* Text that grows; failed: memory ran out, and it is not to be used. */
+/* Text that grows. */
 struct text {
     char *at;
     size_t used, room;
-    bool failed;
 };
 
-static void put(struct text *t, const char *bytes, size_t count)
+/* Makes room for `bytes` bytes. False: memory ran out. */
+static bool make_room(struct text *t, size_t bytes)
 {
-    if (t->used + count > t->room && !t->failed) {
-        size_t room = (t->used + count) * 2 + 64;
-        char *grown = realloc(t->at, room);
-        t->failed = !grown;
-        if (grown) {
-            t->at = grown;
-            t->room = room;
-        }
-    }
-    if (t->failed || count == 0)
-        return;
-    memcpy(t->at + t->used, bytes, count);
+    if (t->room - t->used >= bytes)
+        return true;
+    size_t room = t->room * 2 + bytes + 64;
+    char *grown = realloc(t->at, room);
+    if (!grown)
+        return false;
+    t->at = grown;
+    t->room = room;
+    return true;
+}
+
+/* What follows puts into room that is there. */
+
+static inline void put_char(struct text *t, char c)
+{
+    t->at[t->used++] = c;
+}
+
+static inline void put_if(struct text *t, bool there, char c)
+{
+    t->at[t->used] = c;
+    t->used += there;
+}
+
+#define HEX_MOST 16
+
+static inline void put_hex(struct text *t, uint64_t value)
+{
+    unsigned count = 1 + (63 - (unsigned)__builtin_clzll(value | 1)) / 4;
+    char *to = t->at + t->used;
+    for (unsigned i = count; i-- > 0; value >>= 4)
+        to[i] = "0123456789abcdef"[value & 15];
     t->used += count;
-}
-
-static void put_char(struct text *t, char c)
-{
-    put(t, &c, 1);
-}
-
-static void put_hex(struct text *t, uint64_t value)
-{
-    char digits[16];
-    size_t n = sizeof digits;
-    do {
-        digits[--n] = "0123456789abcdef"[value & 15];
-        value >>= 4;
-    } while (value > 0);
-    put(t, digits + n, sizeof digits - n);
-}
-
-static void put_if(struct text *t, bool there, char c)
-{
-    if (there)
-        put_char(t, c);
 }
 
 /* A field: the number, or `-`. */
@@ -143,17 +141,27 @@ static char tables_of(const struct rig_memory *m, const struct mapping *p)
     }
 }
 
+/* ",HEX+HEX" at most. */
+#define RANGE_MOST (2 * HEX_MOST + 2)
+
+static void put_range(struct text *t, const struct rig_range *range, char before)
+{
+    put_if(t, before != '\0', before);
+    put_hex(t, range->address);
+    put_char(t, '+');
+    put_hex(t, range->bytes);
+}
+
 static void put_ranges(struct text *t, const struct mapping *p)
 {
     put_char(t, ' ');
-    for (size_t i = 0; i < p->count; i++) {
-        put_if(t, i > 0, ',');
-        put_hex(t, p->ranges[i].address);
-        put_char(t, '+');
-        put_hex(t, p->ranges[i].bytes);
-    }
+    for (size_t i = 0; i < p->count; i++)
+        put_range(t, &p->ranges[i], i > 0 ? ',' : '\0');
     put_if(t, p->count == 0, '-');
 }
+
+/* Seven numbers, as many separators, three flags, at most. */
+#define REGION_MOST (7 * (HEX_MOST + 1) + 3)
 
 static void put_region(struct text *t, const struct rig_gpus *g, const struct region *r)
 {
@@ -185,20 +193,32 @@ static void put_clients(struct text *t, const struct mapping *p)
 /* Only of borrowed memory of a space. */
 static void put_lent(struct text *t, const struct mapping *p)
 {
-    for (size_t i = 0; i < p->lent_count; i++) {
-        put_char(t, i > 0 ? ',' : ' ');
-        put_hex(t, p->lent[i].address);
-        put_char(t, '+');
-        put_hex(t, p->lent[i].bytes);
-    }
+    for (size_t i = 0; i < p->lent_count; i++)
+        put_range(t, &p->lent[i], i > 0 ? ',' : ' ');
 }
 
-/* `regions` is the mapping's regions' list, already written. */
-static void put_mapping(struct text *t, const struct rig_gpus *g, const struct mapping *p,
-                        const struct text *regions)
+/* Regions of a memory by mapping: `previous` is 1 + the index of the mapping's region before, 0 for
+   none, and the mapping's `scratch` is where its newest is, likewise. */
+struct listed {
+    const struct region *region;
+    size_t previous;
+};
+
+/* All fields but lists: eleven numbers and their separators, and letters. */
+#define FIELDS_MOST (11 * (HEX_MOST + 1) + 32)
+
+/* False: memory ran out. */
+static bool put_mapping(struct text *t, const struct rig_gpus *g, const struct mapping *p,
+                        const struct listed *list)
 {
     const struct rig_memory *m = p->memory;
-    t->used = 0;
+    size_t regions = 0;
+    for (size_t i = p->scratch; i > 0; i = list[i - 1].previous)
+        regions++;
+    if (!make_room(t, FIELDS_MOST + (p->count + p->lent_count) * RANGE_MOST +
+                          regions * REGION_MOST + p->client_count * (HEX_MOST + 1)))
+        return false;
+    put_if(t, t->used > 0, ';');
     put_hex(t, p->number);
     put_state(t, p);
     put_field(t, true, p->address);
@@ -216,12 +236,14 @@ static void put_mapping(struct text *t, const struct rig_gpus *g, const struct m
     put_char(t, tables_of(m, p));
     put_ranges(t, p);
     put_char(t, ' ');
-    if (regions->used > 0)
-        put(t, regions->at, regions->used);
-    else
-        put_char(t, '-');
+    for (size_t i = p->scratch; i > 0; i = list[i - 1].previous) {
+        put_region(t, g, list[i - 1].region);
+        put_if(t, list[i - 1].previous > 0, ',');
+    }
+    put_if(t, regions == 0, '-');
     put_clients(t, p);
     put_lent(t, p);
+    return true;
 }
 
 /* ---- a memory */
@@ -229,6 +251,8 @@ static void put_mapping(struct text *t, const struct rig_gpus *g, const struct m
 static enum rig_status save_table(void *to, const struct rig_saved_table *saved)
 {
     struct text *t = to;
+    if (!make_room(t, 3 * (HEX_MOST + 1) + 8))
+        return RIG_FAILED;
     put_if(t, t->used > 0, ',');
     put_hex(t, saved->level);
     put_char(t, '.');
@@ -239,20 +263,11 @@ static enum rig_status save_table(void *to, const struct rig_saved_table *saved)
     put_if(t, saved->complete, 'c');
     put_if(t, saved->linked, 'l');
     put_if(t, saved->kept, 'k');
-    return t->failed ? RIG_FAILED : RIG_OK;
+    return RIG_OK;
 }
-
-/* The lists of each mapping's regions, by walking the memory's regions once: a mapping's `scratch`
-   is where its list begins, chained backwards. */
-struct listed {
-    const struct region *region;
-    size_t previous; /* 1 + index, 0: none */
-};
 
 static void list_regions(const struct rig_memory *m, struct listed *list)
 {
-    for (struct mapping *p = m->mappings; p; p = p->next)
-        p->scratch = 0;
     for (size_t i = 0; i < m->regions.count; i++) {
         const struct region *r = m->regions.slot[i].region;
         if (!r)
@@ -264,32 +279,22 @@ static void list_regions(const struct rig_memory *m, struct listed *list)
 
 static json_t *saved_mappings(const struct rig_gpus *g, const struct rig_memory *m)
 {
-    json_t *all = json_array();
     struct listed *list = calloc(m->regions.count + 1, sizeof *list);
-    struct text line = {.at = NULL}, regions = {.at = NULL};
-    bool whole = all && list;
+    struct text t = {.at = NULL};
+    struct mapping *oldest = NULL;
+    for (struct mapping *p = m->mappings; p; p = p->next) {
+        p->scratch = 0;
+        oldest = p;
+    }
+    bool whole = list && make_room(&t, 1);
     if (whole)
         list_regions(m, list);
-    const struct mapping *p = m->mappings;
-    while (p && p->next)
-        p = p->next;
-    for (; p && whole; p = p->previous) {
-        regions.used = 0;
-        for (size_t i = p->scratch; i > 0; i = list[i - 1].previous) {
-            put_if(&regions, regions.used > 0, ',');
-            put_region(&regions, g, list[i - 1].region);
-        }
-        put_mapping(&line, g, p, &regions);
-        whole = !line.failed && !regions.failed &&
-                json_array_append_new(all, json_stringn(line.at, line.used)) == 0;
-    }
+    for (const struct mapping *p = oldest; p && whole; p = p->previous)
+        whole = put_mapping(&t, g, p, list);
+    json_t *lines = whole ? json_stringn_nocheck(t.at, t.used) : NULL;
     free(list);
-    free(line.at);
-    free(regions.at);
-    if (whole)
-        return all;
-    json_decref(all);
-    return NULL;
+    free(t.at);
+    return lines;
 }
 
 static json_t *saved_tables(const struct rig_memory *m)
@@ -299,7 +304,7 @@ static json_t *saved_tables(const struct rig_memory *m)
     if (!m->tables)
         tables = json_string("");
     else if (rig_page_table_save(m->tables, save_table, &t) == RIG_OK)
-        tables = json_stringn(t.at, t.used);
+        tables = json_stringn_nocheck(t.at, t.used);
     free(t.at);
     return tables;
 }

@@ -13,11 +13,10 @@
 #include <unistd.h>
 
 #define FORMAT "rigmem-state"
-/* 2: mappings stand at the end, and the boot is told. */
+/* 2: mappings and tables are texts at the end, and the boot is told. */
 #define VERSION 2
 #define NAMES_MAX 1000000
 #define BOOT "boot"
-#define MAPPINGS "mappings"
 
 /* ---- writing */
 
@@ -55,21 +54,30 @@ static json_t *saved_files(const struct rig_session *s)
     return NULL;
 }
 
-/* The lists of the GPUs' mappings, taken out of `gpus`: most of a document's bytes, which stand at
-   its end for json_document. */
-static json_t *take_mappings(json_t *gpus)
+/* Texts that make up most of a document: a member of each object of a list, or of one object, of
+   which a list stands at the document's end for json_document. In order. */
+static const struct bulk {
+    const char *key, *room, *list;
+} bulk[] = {
+    {"mappings", "gpus", "memories"},
+    {"tables", "gpus", "memories"},
+};
+
+/* The i-th object that has the member, or NULL. */
+static json_t *bulk_owner(const json_t *all, const struct bulk *b, size_t i)
 {
-    json_t *all = json_array(), *one;
-    size_t i;
-    json_array_foreach(json_object_get(gpus, "memories"), i, one)
-    {
-        if (json_array_append(all, json_object_get(one, "mappings")) != 0) {
-            json_decref(all);
-            return NULL;
-        }
-        json_object_del(one, "mappings");
+    return json_array_get(json_object_get(json_object_get(all, b->room), b->list), i);
+}
+
+static bool take_bulk(json_t *all, const struct bulk *b)
+{
+    json_t *texts = json_array(), *one;
+    bool whole = json_object_set_new(all, b->key, texts) == 0;
+    for (size_t i = 0; whole && (one = bulk_owner(all, b, i)); i++) {
+        whole = json_array_append(texts, json_object_get(one, b->key)) == 0;
+        json_object_del(one, b->key);
     }
-    return all;
+    return whole;
 }
 
 static enum rig_status document(struct rig_session *s, json_t **out, struct rig_error *err)
@@ -82,18 +90,25 @@ static enum rig_status document(struct rig_session *s, json_t **out, struct rig_
         json_decref(gpus);
         return status;
     }
-    json_t *mappings = take_mappings(gpus);
-    *out = json_pack("{ss si sI ss ss sO sI so so so so so so}", "format", FORMAT, "version",
-                     VERSION, "generation", (json_int_t)s->generation + 1, BOOT, s->boot, "source",
-                     s->source, "capture", s->capture, "last", (json_int_t)s->last, "names",
-                     saved_names(s), "files", saved_files(s), "next_file", json_hex(s->next_file),
-                     "gpus", gpus, "machine", machine, MAPPINGS, mappings);
-    return *out ? RIG_OK : rig_fail_memory(err);
+    json_t *all = json_pack("{ss si sI ss ss sO sI so so so so so}", "format", FORMAT, "version",
+                            VERSION, "generation", (json_int_t)s->generation + 1, BOOT, s->boot,
+                            "source", s->source, "capture", s->capture, "last", (json_int_t)s->last,
+                            "names", saved_names(s), "files", saved_files(s), "next_file",
+                            json_hex(s->next_file), "gpus", gpus, "machine", machine);
+    bool whole = all != NULL;
+    for (size_t i = 0; whole && i < RIG_ARRAY_LENGTH(bulk); i++)
+        whole = take_bulk(all, &bulk[i]);
+    if (!whole) {
+        json_decref(all);
+        return rig_fail_memory(err);
+    }
+    *out = all;
+    return RIG_OK;
 }
 
 enum rig_status document_text(struct rig_session *s, char **out_text, struct rig_error *err)
 {
-    json_t *all;
+    json_t *all = NULL;
     enum rig_status status = document(s, &all, err);
     if (status != RIG_OK)
         return status;
@@ -238,29 +253,30 @@ static enum rig_status pass_on(const struct rig_session *s, const struct rig_err
     return rig_fail(err, RIG_BAD_INPUT, s->place.path, "%s: %s", local->what, local->why);
 }
 
-/* Gives each memory its mappings back. */
-static enum rig_status give_mappings(const struct rig_session *s, const json_t *all,
-                                     struct rig_error *err)
+/* Gives each object its text back. */
+static enum rig_status give_bulk(const struct rig_session *s, const json_t *all,
+                                 const struct bulk *b, struct rig_error *err)
 {
-    const json_t *memories = json_object_get(json_object_get(all, "gpus"), "memories");
-    const json_t *mappings = json_object_get(all, MAPPINGS);
-    size_t i;
+    const json_t *texts = json_object_get(all, b->key);
     json_t *one;
-    if (json_array_size(mappings) != json_array_size(memories))
-        return bad(s, MAPPINGS, err);
-    json_array_foreach(memories, i, one)
-    {
-        if (json_object_set(one, MAPPINGS, json_array_get(mappings, i)) != 0)
-            return json_is_object(one) ? rig_fail_memory(err) : bad(s, "a memory", err);
+    size_t i = 0;
+    for (; (one = bulk_owner(all, b, i)); i++) {
+        json_t *text = json_array_get(texts, i);
+        if (!text || !json_is_object(one))
+            return bad(s, b->key, err);
+        if (json_object_set(one, b->key, text) != 0)
+            return rig_fail_memory(err);
     }
-    return RIG_OK;
+    return json_array_size(texts) == i ? RIG_OK : bad(s, b->key, err);
 }
 
 static enum rig_status read_machine(struct rig_session *s, const json_t *all, const char *memory,
                                     struct rig_error *err)
 {
     struct rig_topology *t;
-    enum rig_status status = give_mappings(s, all, err);
+    enum rig_status status = RIG_OK;
+    for (size_t i = 0; status == RIG_OK && i < RIG_ARRAY_LENGTH(bulk); i++)
+        status = give_bulk(s, all, &bulk[i], err);
     if (status == RIG_OK)
         status = read_topology(s, all, &t, err);
     if (status != RIG_OK)
@@ -292,7 +308,7 @@ enum rig_status document_load(struct rig_session *s, const char *text, size_t by
                               const char *memory, struct rig_error *err)
 {
     json_error_t where;
-    json_t *all = json_document(text, bytes, MAPPINGS, &where);
+    json_t *all = json_document(text, bytes, bulk[0].key, &where);
     if (!all && json_ran_out(&where))
         return rig_fail_memory(err);
     if (!all)
