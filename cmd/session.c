@@ -1,6 +1,8 @@
 /* The session that a command is about: where it is, and its transaction. */
 #include "session.h"
 
+#include "heap.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +131,7 @@ static struct rig_session *begin(const struct request *request, struct reply *re
         return NULL;
     if (request->settings.dry_run && use == RIG_SESSION_CHANGE)
         use = RIG_SESSION_TRY;
+    heap_expect(path);
     return rig_session_begin(path, use, &s, &reply->err) == RIG_OK ? s : NULL;
 }
 
