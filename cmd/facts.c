@@ -169,7 +169,10 @@ static void put_identity(struct facts *f, const struct rig_function *function)
     put_fact(f, "device", function->device, FORM_WORD);
     put_fact(f, "revision", function->revision, FORM_BYTE);
     put_fact(f, "header_type", function->header_type, FORM_COUNT);
-    put(f->reply, f->object, "gpu", json_boolean(function->gpu));
+    put(f->reply, f->object, "gpu",
+        function->gpu_unknown ? json_null() : json_boolean(function->gpu));
+    if (function->gpu_unknown)
+        note_unknown(f, "gpu", "the source shows no class; --gpu FUNCTION names a GPU");
 }
 
 static void put_links(struct facts *f, const struct rig_function *function)

@@ -382,7 +382,7 @@ static void bridges_text(struct view *view, const json_t *p2pdma)
         label(view, i ? "" : "host bridge");
         out_format(o, "%s", *root ? root : "?");
         if (*representative)
-            out_format(o, ", represented by %s %s", representative, id);
+            out_format(o, ", represented by %s%s%s", representative, *id ? " " : "", id);
         if (*entry)
             out_format(o, ", listed as %s%s", entry,
                        strcmp(listed, "same-bridge") == 0 ? " under one host bridge" : "");

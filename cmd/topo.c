@@ -221,9 +221,10 @@ static void root_text(struct view *view, const json_t *bridge)
     struct out *o = view->out;
     const char *representative = member_text(bridge, "representative");
     const char *entry = member_text(bridge, "entry"), *listed = member_text(bridge, "listed");
+    const char *id = member_text(bridge, "id");
     out_format(o, "host bridge %s", member_text(bridge, "root"));
     if (*representative)
-        out_format(o, "  represented by %s %s", representative, member_text(bridge, "id"));
+        out_format(o, "  represented by %s%s%s", representative, *id ? " " : "", id);
     if (*entry)
         out_format(o, "  listed as %s%s", entry,
                    strcmp(listed, "same-bridge") == 0 ? ", under one host bridge" : "");

@@ -217,6 +217,7 @@ struct rig_function {
                           control characters */
     const char *alias; /* gpu0, nic0, nvme0 in bus order, or NULL */
     bool gpu; /* a GPU: display or accelerator with a prefetchable memory BAR, or named as one */
+    bool gpu_unknown; /* whether it is one is not known (a tree shows no classes); gpu is false */
     bool gpu_named; /* the caller or the capture named it as a GPU */
 
     struct rig_fact vendor, device;                     /* 16 bits; assumed when found by name */
@@ -371,6 +372,7 @@ enum rig_status rig_topology_set_p2pdma(struct rig_topology *t, bool on, const c
 enum rig_status rig_topology_set_iommu(struct rig_topology *t, const char *function,
                                        enum rig_iommu iommu, const char *from,
                                        struct rig_error *err);
+/* A function that may be a GPU is one once its memory is given. */
 enum rig_status rig_topology_set_gpu(struct rig_topology *t, const char *function,
                                      struct rig_error *err);
 enum rig_status rig_topology_set_gpu_memory(struct rig_topology *t, const char *function,

@@ -313,6 +313,29 @@ ask() {
     [ "$(pair '"--iommu" in str(p["unknown"]), p["possibilities"].startswith("yes if")')" = "(True, True)" ]
 }
 
+@test "what a tree without names does not show is never a yes" {
+    # two cards below ports of one host bridge
+    printf '%s\n' '-[0000:00]-+-00.0' '           +-01.0-[01]----00.0' \
+        '           \-02.0-[02]--+-00.0' '                        \-00.1' >tree.txt
+    for pair in '01:00.0 02:00.0' '02:00.0 02:00.1' '02:00.0 02:00.0'; do
+        # shellcheck disable=SC2086
+        run "$RIGMEM" -m tree.txt --cpu AMD:25 reach $pair
+        [ "$status" -eq 6 ] || return
+        [[ ${lines[0]} == *": unknown: yes if "*"is no GPU"*", else no" ]] || return
+        [[ $output == *"--gpu 0000:02:00"* ]] || return
+        # shellcheck disable=SC2086
+        ask -m tree.txt --cpu AMD:25 reach $pair
+        [ "$(pair '[u["field"] for u in p["unknown"]][0]')" = "gpu 0000:${pair#* }" ] || return
+    done
+    # named as GPUs, with the facts that are then asked for
+    run "$RIGMEM" -m tree.txt --cpu AMD:25 --gpu 02:00.0 --gpu-memory 02:00.0=8GiB \
+        --iommu all=none reach 01:00.0 02:00.0
+    [ "$status" -eq 6 ]
+    [[ ${lines[0]} == *"0000:01:00.0 is of the same vendor if it is a GPU"* ]]
+    "$RIGMEM" -j -m tree.txt list 02:00.0 >out
+    [ "$(json '[(f["gpu"], [u["field"] for u in f["unknown"] if u["field"] == "gpu"]) for f in d["result"]["functions"]]' <out)" = "[(None, ['gpu'])]" ]
+}
+
 @test "with the facts given the same pair is decided" {
     ask -m "$sriov" --iommu all=none --assume bar=gpu0:16GiB reach nic0 gpu0
     [ "$status" -eq 0 ]

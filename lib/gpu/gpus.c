@@ -193,8 +193,10 @@ static enum rig_status check_links(const struct rig_gpus *g, const char *const *
         int n = rig_topology_find(g->machine->topology, functions[i]);
         if (n < 0)
             return rig_fail(err, RIG_INVALID, functions[i], "no such function on this machine");
-        if (!rig_topology_function(g->machine->topology, n)->gpu)
-            return rig_fail(err, RIG_INVALID, functions[i], "it is no GPU");
+        const struct rig_function *f = rig_topology_function(g->machine->topology, n);
+        if (!f->gpu)
+            return rig_fail(err, RIG_INVALID, functions[i],
+                            f->gpu_unknown ? "whether it is a GPU is not known" : "it is no GPU");
         if (has_memory(g, n))
             return rig_fail(err, RIG_INVALID, functions[i], "it has memory already");
         for (int k = 0; k < i; k++)

@@ -169,21 +169,40 @@ static bool bars_unknown(const struct rig_function *f)
     return true;
 }
 
-/* Where the BARs are not known, a display controller may be a GPU, and is taken for one: so its
-   answers are left open by what is not known. Where not even the class is, ids may tell. */
-static bool is_gpu(const struct rig_function *f)
+static bool known_by_id(const struct rig_function *f)
 {
+    return rig_fact_has(f->vendor) && rig_fact_has(f->device) &&
+           gpu_memory_by_id((uint16_t)f->vendor.value, (uint16_t)f->device.value, 0, 0) != 0;
+}
+
+static bool any_bar_unknown(const struct rig_function *f)
+{
+    for (int i = 0; i < RIG_BAR_COUNT; i++)
+        if (f->bar[i].flags.know == RIG_FACT_UNKNOWN)
+            return true;
+    return false;
+}
+
+/* Where the BARs are not known, a display controller may be a GPU, and is taken for one: so its
+   answers are left open by what is not known. Where not even the class is, ids may tell; where they
+   do not, whether it is one is not known. */
+static enum rig_answer is_gpu(const struct node *n)
+{
+    const struct rig_function *f = &n->f;
     if (f->gpu_named)
-        return true;
+        return RIG_ANSWER_YES;
     int base = base_class(f);
     if ((base >= 0 && base != 0x03 && base != 0x12) || board_controller(f) || is_bridge(f))
-        return false;
-    if (bars_unknown(f))
-        return base >= 0 ||
-               (rig_fact_has(f->vendor) && rig_fact_has(f->device) &&
-                gpu_memory_by_id((uint16_t)f->vendor.value, (uint16_t)f->device.value, 0, 0) != 0);
-    return base >= 0 && f->memory_bar >= 0 &&
-           (f->bar[f->memory_bar].flags.value & RIG_BAR_PREFETCHABLE) != 0;
+        return RIG_ANSWER_NO;
+    bool shown =
+        f->memory_bar >= 0 && (f->bar[f->memory_bar].flags.value & RIG_BAR_PREFETCHABLE) != 0;
+    bool all_unknown = bars_unknown(f);
+    if (base >= 0)
+        return all_unknown || shown ? RIG_ANSWER_YES : RIG_ANSWER_NO;
+    bool memory_given = rig_fact_has(f->gpu_memory) && !n->memory_derived;
+    if (memory_given || (all_unknown && known_by_id(f)))
+        return RIG_ANSWER_YES;
+    return shown || any_bar_unknown(f) ? RIG_ANSWER_UNKNOWN : RIG_ANSWER_NO;
 }
 
 static struct rig_fact memory_by_id(struct rig_topology *t, const struct rig_function *f)
@@ -230,10 +249,14 @@ static void derive_gpus(struct rig_topology *t)
     for (int i = 0; i < t->count; i++) {
         struct node *n = &t->node[i];
         n->f.memory_bar = is_bridge(&n->f) ? -1 : find_memory_bar(&n->f);
-        n->f.gpu = is_gpu(&n->f);
+        enum rig_answer gpu = is_gpu(n);
+        n->f.gpu = gpu == RIG_ANSWER_YES;
+        n->f.gpu_unknown = gpu == RIG_ANSWER_UNKNOWN;
         if (n->f.gpu_memory.know != RIG_FACT_UNKNOWN && !n->memory_derived)
             continue;
-        n->f.gpu_memory = n->f.gpu ? memory_of(t, &n->f) : fact_absent();
+        n->f.gpu_memory = n->f.gpu           ? memory_of(t, &n->f)
+                          : n->f.gpu_unknown ? fact_unknown("whether it is a GPU is not known")
+                                             : fact_absent();
         n->memory_derived = true;
     }
 }

@@ -129,7 +129,7 @@ enum rig_status rig_topology_set_gpu_memory(struct rig_topology *t, const char *
     enum rig_status status = find(t, function, &i, err);
     if (status != RIG_OK)
         return status;
-    if (!t->node[i].f.gpu) {
+    if (!t->node[i].f.gpu && !t->node[i].f.gpu_unknown) {
         rig_fail(err, RIG_INVALID, function, "is no GPU");
         rig_hint(err, "name it as one with --gpu %s", function);
         return RIG_INVALID;

@@ -82,12 +82,15 @@ static unsigned bits_of_bar(const struct rig_function *f)
 struct side side_of(const struct rig_topology *t, int i)
 {
     const struct rig_function *f = &t->node[i].f;
-    struct side s = {.gpu = f->gpu, .space = space_of(f)};
+    enum rig_answer gpu = f->gpu           ? RIG_ANSWER_YES
+                          : f->gpu_unknown ? RIG_ANSWER_UNKNOWN
+                                           : RIG_ANSWER_NO;
+    struct side s = {.gpu = gpu, .space = space_of(f)};
     s.remote = fact_is(t->machine.remote, 1);
     s.passes = !rig_fact_has(f->iommu)                 ? RIG_ANSWER_UNKNOWN
                : f->iommu.value == RIG_IOMMU_TRANSLATE ? RIG_ANSWER_NO
                                                        : RIG_ANSWER_YES;
-    if (!f->gpu)
+    if (gpu == RIG_ANSWER_NO)
         return s;
     s.linked = t->node[i].linked;
     s.fabric = t->node[i].fabric;
@@ -101,16 +104,18 @@ struct side side_of(const struct rig_topology *t, int i)
 
 enum rig_answer gate_space(const struct side *from, const struct side *to)
 {
-    if (!from->gpu)
+    if (from->gpu == RIG_ANSWER_NO)
         return RIG_ANSWER_YES;
     if (from->space == SPACE_UNKNOWN || to->space == SPACE_UNKNOWN)
         return RIG_ANSWER_UNKNOWN;
-    return from->space == to->space ? RIG_ANSWER_YES : RIG_ANSWER_NO;
+    if (from->space == to->space)
+        return RIG_ANSWER_YES;
+    return from->gpu == RIG_ANSWER_YES ? RIG_ANSWER_NO : RIG_ANSWER_UNKNOWN;
 }
 
 enum rig_answer gate_mask(const struct side *from, const struct side *to)
 {
-    if (!from->gpu || !from->bits_held || !to->bits_needed)
+    if (from->gpu == RIG_ANSWER_NO || !from->bits_held || !to->bits_needed)
         return RIG_ANSWER_UNKNOWN;
     return to->bits_needed <= from->bits_held ? RIG_ANSWER_YES : RIG_ANSWER_NO;
 }
@@ -123,16 +128,20 @@ bool gate_link(const struct side *from, const struct side *to)
 
 enum gates gates_static(const struct side *from, const struct side *to)
 {
-    if (!to->gpu)
+    if (to->gpu == RIG_ANSWER_NO)
         return GATES_OPEN;
+    /* If it is one, then one whose memory is not known. */
+    if (to->gpu == RIG_ANSWER_UNKNOWN)
+        return GATES_UNKNOWN;
     if (gate_link(from, to))
         return GATES_LINKED;
     /* A width that is not known closes nothing: nearly every BAR fits nearly every entry. */
-    if (to->remote || gate_mask(from, to) == RIG_ANSWER_NO)
+    bool beyond = gate_mask(from, to) == RIG_ANSWER_NO;
+    if (to->remote || (beyond && from->gpu == RIG_ANSWER_YES))
         return GATES_CLOSED;
     const enum rig_answer gates[] = {gate_space(from, to), from->passes, to->passes, to->assigned,
                                      to->covers};
-    enum gates all = GATES_OPEN;
+    enum gates all = beyond ? GATES_UNKNOWN : GATES_OPEN;
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(gates); i++) {
         if (gates[i] == RIG_ANSWER_NO)
             return GATES_CLOSED;
@@ -140,6 +149,13 @@ enum gates gates_static(const struct side *from, const struct side *to)
             all = GATES_UNKNOWN;
     }
     return all;
+}
+
+enum gates gates_self(const struct side *side)
+{
+    return side->gpu == RIG_ANSWER_YES  ? GATES_CLOSED
+           : side->gpu == RIG_ANSWER_NO ? GATES_OPEN
+                                        : GATES_UNKNOWN;
 }
 
 enum rig_answer answer_of(enum gates gates, unsigned possible)

@@ -17,7 +17,7 @@ enum gpu_space {
 
 /* What of a function the static gates look at. Two functions with equal facts have equal gates. */
 struct side {
-    bool gpu;
+    enum rig_answer gpu;
     bool remote;              /* its machine is reached through a transport */
     int space;                /* enum gpu_space */
     enum rig_answer passes;   /* no IOMMU translates its requests */
@@ -46,16 +46,24 @@ struct side side_of(const struct rig_topology *t, int i);
    known. */
 uint64_t bar_bound(const struct rig_topology *t, int i, int bar);
 
-/* Each gate for requests of `from` to memory of `to`, which is a GPU. */
+/* gate_space is that gate for requests of `from` to memory of `to`, if that is a GPU. */
 enum rig_answer gate_space(const struct side *from, const struct side *to);
+
+/* gate_mask is that gate for requests of `from` to memory of `to`, if both are GPUs. */
 enum rig_answer gate_mask(const struct side *from, const struct side *to);
 
 /* gate_link is true iff links of one fabric join the two, which share a space. */
 bool gate_link(const struct side *from, const struct side *to);
 
 /* gates_static is all of them together: closed if one is, unknown if one is not known, for two
-   different functions of one machine. Memory of what is no GPU has no such gates: open. */
+   different functions of one machine. Memory of what is no GPU has no such gates: open. Of
+   what may be one they are unknown; of a client that may be one what they are either way, or
+   unknown. */
 enum gates gates_static(const struct side *from, const struct side *to);
+
+/* gates_self is the same of one function for requests to its own memory: a GPU maps that already.
+ */
+enum gates gates_self(const struct side *side);
 
 /* answer_of joins the static gates with the set of verdicts that p2pdma leaves open. */
 enum rig_answer answer_of(enum gates gates, unsigned possible);

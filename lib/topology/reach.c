@@ -110,9 +110,7 @@ enum rig_status rig_reach_pair(const struct rig_topology *t, const struct rig_ru
     r->to = to;
     r->p2pdma = decision;
     struct side side_from = side_of(t, from), side_to = side_of(t, to);
-    enum gates gates = gates_static(&side_from, &side_to);
-    if (from == to && side_to.gpu)
-        gates = GATES_CLOSED;
+    enum gates gates = from == to ? gates_self(&side_to) : gates_static(&side_from, &side_to);
     r->answer = answer_of(gates, r->p2pdma.possible);
     r->kernel = fact_is(t->machine.p2pdma, 0) ? RIG_ANSWER_NO : carried(r->p2pdma.possible);
     r->path = path_of(t, &r->p2pdma, from, to);

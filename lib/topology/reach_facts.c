@@ -43,7 +43,7 @@ static void assumed_of_side(const struct rig_topology *t, int i, struct rig_reac
     static const char *const treatment[] = {"none", "identity", "translate"};
     const struct rig_function *f = &t->node[i].f;
     char field[64];
-    if (t->node[r->to].f.gpu && rig_fact_has(f->iommu))
+    if ((t->node[r->to].f.gpu || t->node[r->to].f.gpu_unknown) && rig_fact_has(f->iommu))
         assume(r, field_of(t, "iommu", i, field), f->iommu, treatment[f->iommu.value]);
 }
 
@@ -154,16 +154,42 @@ static void miss_iommu(const struct rig_topology *t, int i, struct rig_reach *r,
     condition(c, "no IOMMU translates for %s", bdf);
 }
 
+static void miss_kind(const struct rig_topology *t, int i, struct rig_reach *r)
+{
+    char field[64], why[192], bdf[RIG_BDF_MAX];
+    snprintf(why, sizeof why,
+             "the source does not show whether it is one; name it with --gpu %s, or use a source "
+             "with classes (lspci -nn -vvv)",
+             rig_bdf_format(t->node[i].f.bdf, bdf));
+    miss(r, field_of(t, "gpu", i, field), why);
+}
+
+/* What is asked of a client that is a GPU, or may be one. */
+static void miss_client(const struct rig_topology *t, const struct side *from,
+                        const struct side *to, struct rig_reach *r, struct conditions *c)
+{
+    bool may = from->gpu == RIG_ANSWER_UNKNOWN;
+    bool vendor = from->space == SPACE_UNKNOWN || to->space == SPACE_UNKNOWN;
+    enum rig_answer space = gate_space(from, to);
+    char bdf[RIG_BDF_MAX];
+    rig_bdf_format(t->node[r->from].f.bdf, bdf);
+    if (space == RIG_ANSWER_UNKNOWN && vendor)
+        miss(r, "vendor", "a GPU's vendor is not known: use a source with ids (lspci -nn)");
+    if (may && (space == RIG_ANSWER_UNKNOWN || gate_mask(from, to) == RIG_ANSWER_NO)) {
+        miss_kind(t, r->from, r);
+        condition(c, vendor ? "%s is of the same vendor if it is a GPU" : "%s is no GPU", bdf);
+    } else if (space == RIG_ANSWER_UNKNOWN) {
+        condition(c, "both GPUs are of one vendor");
+    }
+}
+
 static void miss_memory(const struct rig_topology *t, const struct side *from,
                         const struct side *to, struct rig_reach *r, struct conditions *c)
 {
     const struct rig_function *f = &t->node[r->to].f;
     char field[64], why[192], bdf[RIG_BDF_MAX];
     rig_bdf_format(f->bdf, bdf);
-    if (gate_space(from, to) == RIG_ANSWER_UNKNOWN) {
-        miss(r, "vendor", "a GPU's vendor is not known: use a source with ids (lspci -nn)");
-        condition(c, "both GPUs are of one vendor");
-    }
+    miss_client(t, from, to, r, c);
     if (to->assigned == RIG_ANSWER_UNKNOWN) {
         miss(r, field_of(t, "bar address", r->to, field), "the source does not show it");
         condition(c, "the memory BAR of %s has an address", bdf);
@@ -271,11 +297,40 @@ static void miss_path(const struct rig_topology *t, struct rig_reach *r, struct 
         if (d->possible & RIG_NOT_SUPPORTED) {
             c->only_cpu =
                 c->count == 0 && strcmp(either, "the CPU is AMD's of family 23 or later") == 0;
-            condition(c, "%s", either);
+            condition(c, c->count > 0 && strstr(either, " or ") ? "(%s)" : "%s", either);
         }
     }
     if (r->path == RIG_PATH_UNKNOWN && d->has_common == RIG_ANSWER_NO)
         miss(r, "numa-node", "the source does not show the host bridges' NUMA nodes");
+}
+
+static void miss_of_gpu(const struct rig_topology *t, const struct side *from,
+                        const struct side *to, struct rig_reach *r, struct conditions *c)
+{
+    miss_iommu(t, r->from, r, c);
+    miss_iommu(t, r->to, r, c);
+    miss_memory(t, from, to, r, c);
+}
+
+/* Of a target that may be no GPU: then nothing of its memory is asked. */
+static void miss_whole(const struct rig_topology *t, const struct side *from, const struct side *to,
+                       struct rig_reach *r, struct conditions *c)
+{
+    struct conditions gpu = {.count = 0};
+    char bdf[RIG_BDF_MAX];
+    rig_bdf_format(t->node[r->to].f.bdf, bdf);
+    if (r->p2pdma.possible == RIG_NOT_SUPPORTED)
+        return;
+    miss_kind(t, r->to, r);
+    struct side as_gpu = *to;
+    as_gpu.gpu = RIG_ANSWER_YES;
+    bool never = r->from == r->to || gates_static(from, &as_gpu) == GATES_CLOSED;
+    if (!never)
+        miss_of_gpu(t, from, to, r, &gpu);
+    if (gpu.count == 0)
+        condition(c, "%s is no GPU", bdf);
+    else
+        condition(c, "(%s is no GPU or %s)", bdf, gpu.text);
 }
 
 void describe_facts(const struct rig_topology *t, struct rig_reach *r)
@@ -290,11 +345,10 @@ void describe_facts(const struct rig_topology *t, struct rig_reach *r)
     assumed_path(t, r);
     assumed_host(t, r);
     struct conditions c = {.count = 0};
-    if (to.gpu && r->from != r->to && !by_link) {
-        miss_iommu(t, r->from, r, &c);
-        miss_iommu(t, r->to, r, &c);
-        miss_memory(t, &from, &to, r, &c);
-    }
+    if (to.gpu == RIG_ANSWER_UNKNOWN)
+        miss_whole(t, &from, &to, r, &c);
+    else if (to.gpu == RIG_ANSWER_YES && r->from != r->to && !by_link)
+        miss_of_gpu(t, &from, &to, r, &c);
     miss_path(t, r, &c);
     if (r->answer != RIG_ANSWER_UNKNOWN)
         return;

@@ -62,20 +62,26 @@ static const char *space_name(int space)
     return space < 0 ? "a space not known" : names[space];
 }
 
+/* A gate of a GPU's memory, asked of what may be no GPU: it closes nothing for certain then. */
+static enum rig_answer if_gpu(const struct side *to, enum rig_answer open)
+{
+    return open == RIG_ANSWER_NO && to->gpu == RIG_ANSWER_UNKNOWN ? RIG_ANSWER_UNKNOWN : open;
+}
+
 static void add_places(const struct rig_topology *t, const struct side *from, const struct side *to,
                        struct rig_reach *r)
 {
-    bool self = r->from == r->to;
-    add(r, RIG_GATE_SELF, self ? RIG_ANSWER_NO : RIG_ANSWER_YES, to->gpu,
+    bool self = r->from == r->to, asked = to->gpu != RIG_ANSWER_NO;
+    add(r, RIG_GATE_SELF, self ? if_gpu(to, RIG_ANSWER_NO) : RIG_ANSWER_YES, asked,
         self ? "a GPU maps its own memory already" : "two different functions");
-    add(r, RIG_GATE_OTHER_MACHINE, RIG_ANSWER_YES, to->gpu, "both are of this machine");
+    add(r, RIG_GATE_OTHER_MACHINE, RIG_ANSWER_YES, asked, "both are of this machine");
     bool remote = fact_is(t->machine.remote, 1);
-    add(r, RIG_GATE_REMOTE_MACHINE, remote ? RIG_ANSWER_NO : RIG_ANSWER_YES, to->gpu,
+    add(r, RIG_GATE_REMOTE_MACHINE, remote ? if_gpu(to, RIG_ANSWER_NO) : RIG_ANSWER_YES, asked,
         remote ? "the machine is reached through a transport, which carries no peer requests"
                : "the machine is not reached through a transport");
-    if (!from->gpu || !to->gpu)
+    if (from->gpu == RIG_ANSWER_NO || !asked)
         return;
-    enum rig_answer space = gate_space(from, to);
+    enum rig_answer space = if_gpu(to, gate_space(from, to));
     if (space == RIG_ANSWER_YES)
         add(r, RIG_GATE_OTHER_SPACE, space, true, "both take addresses from %s",
             space_name(to->space));
@@ -93,7 +99,7 @@ static void add_places(const struct rig_topology *t, const struct side *from, co
 static const char *iommu_word(const struct rig_function *f)
 {
     if (!rig_fact_has(f->iommu))
-        return rig_fact_has(f->iommu_group) ? "is behind one of unknown type" : "is not known";
+        return rig_fact_has(f->iommu_group) ? "is behind one of unknown type" : "may be translated";
     switch (f->iommu.value) {
     case RIG_IOMMU_TRANSLATE:
         return "is translated";
@@ -133,7 +139,8 @@ static void add_iommu(const struct rig_topology *t, const struct side *from, con
     char a[140], b[140];
     describe_iommu(t, r->from, a, sizeof a);
     describe_iommu(t, r->to, b, sizeof b);
-    add(r, RIG_GATE_IOMMU_TRANSLATES, both(from->passes, to->passes), true, "%s; %s", a, b);
+    add(r, RIG_GATE_IOMMU_TRANSLATES, if_gpu(to, both(from->passes, to->passes)), true, "%s; %s", a,
+        b);
 }
 
 /* ---- the BAR */
@@ -145,8 +152,8 @@ static void add_bar(const struct rig_topology *t, const struct side *from, const
     if (f->memory_bar < 0) {
         const char *why =
             to->assigned == RIG_ANSWER_NO ? "it has no memory BAR" : "its BARs are not known";
-        add(r, RIG_GATE_BAR_UNASSIGNED, to->assigned, true, "%s", why);
-        add(r, RIG_GATE_BAR_SMALL, to->covers, true, "%s", why);
+        add(r, RIG_GATE_BAR_UNASSIGNED, if_gpu(to, to->assigned), true, "%s", why);
+        add(r, RIG_GATE_BAR_SMALL, if_gpu(to, to->covers), true, "%s", why);
         return;
     }
     const struct rig_bar *bar = &f->bar[f->memory_bar];
@@ -157,7 +164,7 @@ static void add_bar(const struct rig_topology *t, const struct side *from, const
             f->memory_bar, rig_fact_has(bar->bus) ? bar->bus.value : bar->cpu.value,
             decode_off ? "; memory decode is off now" : "");
     else
-        add(r, RIG_GATE_BAR_UNASSIGNED, to->assigned, true, "BAR %d %s", f->memory_bar,
+        add(r, RIG_GATE_BAR_UNASSIGNED, if_gpu(to, to->assigned), true, "BAR %d %s", f->memory_bar,
             to->assigned == RIG_ANSWER_NO ? "has no address" : "is at an address not known");
     char size[RIG_SIZE_MAX] = "an unknown size", memory[RIG_SIZE_MAX] = "an unknown amount";
     uint64_t bound = rig_fact_has(bar->size) ? 0 : bar_bound(t, r->to, f->memory_bar);
@@ -165,16 +172,16 @@ static void add_bar(const struct rig_topology *t, const struct side *from, const
         rig_size_format(bound ? bound : bar->size.value, size);
     if (rig_fact_has(f->gpu_memory))
         rig_size_format(f->gpu_memory.value, memory);
-    add(r, RIG_GATE_BAR_SMALL, to->covers, true, "BAR %d reaches %s%s of %s of memory",
+    add(r, RIG_GATE_BAR_SMALL, if_gpu(to, to->covers), true, "BAR %d reaches %s%s of %s of memory",
         f->memory_bar, bound ? "at most " : "", size, memory);
-    if (!from->gpu)
+    if (from->gpu == RIG_ANSWER_NO)
         return;
     enum rig_answer mask = gate_mask(from, to);
     if (mask == RIG_ANSWER_UNKNOWN)
         add(r, RIG_GATE_BAR_ABOVE_MASK, mask, false,
             "how many address bits the entries hold, or the BAR needs, is not known");
     else
-        add(r, RIG_GATE_BAR_ABOVE_MASK, mask, true,
+        add(r, RIG_GATE_BAR_ABOVE_MASK, if_gpu(to, if_gpu(from, mask)), true,
             "the BAR needs %u address bits, the entries hold %u", to->bits_needed, from->bits_held);
 }
 
@@ -339,7 +346,7 @@ void describe_gates(const struct rig_topology *t, const struct rig_rules *rules,
                     const struct side *from, const struct side *to, struct rig_reach *r)
 {
     add_places(t, from, to, r);
-    if (to->gpu) {
+    if (to->gpu != RIG_ANSWER_NO) {
         add_iommu(t, from, to, r);
         add_bar(t, from, to, r);
     } else {

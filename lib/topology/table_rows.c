@@ -320,8 +320,7 @@ void rig_reach_table_row(struct rig_reach_table *table, int from, const int *tar
     uint8_t *cells = targets ? table->row : out_cells;
     fill_cells(table, position, cells);
     unsigned possible = RIG_CELL_POSSIBLE(cells[position]);
-    enum rig_answer self =
-        table->side[f->side].gpu ? RIG_ANSWER_NO : answer_of(GATES_OPEN, possible);
+    enum rig_answer self = answer_of(gates_self(&table->side[f->side]), possible);
     cells[position] = (uint8_t)((unsigned)self | possible << 2 | (unsigned)RIG_PATH_SELF << 5);
     uint16_t *distance = targets ? table->distance : out_distances;
     if (out_distances)

@@ -109,6 +109,44 @@ static void a_gpu_is_a_display_or_accelerator_with_a_prefetchable_bar(void **sta
     assert_true(is_gpu("1234:2222", "030000", prefetchable));
 }
 
+/* Of an unknown class: no GPU where no BAR can hold memory, one where its memory is given, else it
+   may be one. */
+static void what_has_no_class_may_be_a_gpu(void **state)
+{
+    (void)state;
+    static const struct {
+        struct rig_fact first, last, memory;
+        bool gpu, unknown;
+    } rows[] = {
+        {{.know = RIG_FACT_ABSENT}, {.know = RIG_FACT_ABSENT}, {0}, false, false},
+        {{.know = RIG_FACT_KNOWN, .value = RIG_BAR_64BIT},
+         {.know = RIG_FACT_ABSENT},
+         {0},
+         false,
+         false},
+        {{.know = RIG_FACT_KNOWN, .value = RIG_BAR_64BIT}, {0}, {0}, false, true},
+        {{.know = RIG_FACT_KNOWN, .value = RIG_BAR_64BIT | RIG_BAR_PREFETCHABLE},
+         {.know = RIG_FACT_ABSENT},
+         {0},
+         false,
+         true},
+        {{0}, {0}, {.know = RIG_FACT_KNOWN, .value = 1 << 30}, true, false},
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(rows); i++) {
+        struct rig_topology *t = build_machine("00:01.0 rp 01-01\n01:00.0 ep id=15b3:1021\n", NULL);
+        struct node *n = &t->node[function_at(t, "01:00.0")];
+        n->f.class_code = fact_unknown(NULL);
+        n->f.bar[0].flags = rows[i].first;
+        n->f.bar[RIG_BAR_COUNT - 1].flags = rows[i].last;
+        n->f.gpu_memory = rows[i].memory;
+        n->memory_derived = false;
+        assert_int_equal(topology_finish(t, "test", NULL), RIG_OK);
+        assert_int_equal(gpu_of(t)->gpu, rows[i].gpu);
+        assert_int_equal(gpu_of(t)->gpu_unknown, rows[i].unknown);
+        rig_topology_free(t);
+    }
+}
+
 static void a_function_named_as_a_gpu_is_one(void **state)
 {
     (void)state;
@@ -547,6 +585,7 @@ int main(void)
         cmocka_unit_test(a_groups_type_tells_whether_it_translates),
         cmocka_unit_test(the_command_line_makes_likely_what_the_group_does_not_tell),
         cmocka_unit_test(a_gpu_is_a_display_or_accelerator_with_a_prefetchable_bar),
+        cmocka_unit_test(what_has_no_class_may_be_a_gpu),
         cmocka_unit_test(a_function_named_as_a_gpu_is_one),
         cmocka_unit_test(a_gpus_memory_is_assumed_in_the_order_of_trust),
         cmocka_unit_test(a_board_is_known_by_its_subsystem),

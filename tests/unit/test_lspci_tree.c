@@ -74,6 +74,52 @@ static void a_tree_gives_places_and_leaves_the_rest_unknown(void **state)
     rig_topology_free(t);
 }
 
+/* A tree shows no classes: what its ids do not tell may be a GPU, and is asked what one is asked.
+   Nothing is open where what is known answers either way. */
+static void what_may_be_a_gpu_reaches_for_certain_only_what_it_reaches_either_way(void **state)
+{
+    (void)state;
+    struct rig_topology *t = accept("-[0000:00]-+-00.0\n"
+                                    "           +-01.0-[01]----00.0\n"
+                                    "           \\-02.0-[02]--+-00.0\n"
+                                    "                        \\-00.1\n");
+    static const struct {
+        const char *cpu;
+        unsigned family;
+        enum rig_answer answer;
+        const char *gpu; /* named as one */
+        const char *possibilities;
+    } rows[] = {
+        {"AuthenticAMD", 25, RIG_ANSWER_UNKNOWN, NULL,
+         "yes if (0000:02:00.0 is no GPU or no IOMMU"},
+        {"AuthenticAMD", 25, RIG_ANSWER_UNKNOWN, "01:00.0", "0000:02:00.0 is no GPU or"},
+        {"AuthenticAMD", 25, RIG_ANSWER_UNKNOWN, "02:00.0",
+         "0000:01:00.0 is of the same vendor if it is a GPU"},
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(rows); i++) {
+        struct rig_topology *c;
+        struct rig_reach r;
+        assert_int_equal(rig_topology_copy(t, &c, NULL), RIG_OK);
+        assert_int_equal(rig_topology_set_cpu(c, rows[i].cpu, rows[i].family, NULL, NULL), RIG_OK);
+        if (rows[i].gpu)
+            assert_int_equal(rig_topology_set_gpu(c, rows[i].gpu, NULL), RIG_OK);
+        assert_int_equal(rig_reach_pair(c, rig_rules_for("6.1"), rig_topology_find(c, "01:00.0"),
+                                        rig_topology_find(c, "02:00.0"), &r, NULL),
+                         RIG_OK);
+        assert_int_equal(r.answer, rows[i].answer);
+        if (!strstr(r.possibilities, rows[i].possibilities))
+            fail_msg("row %zu: %s", i, r.possibilities);
+        rig_reach_free(&r);
+        rig_topology_free(c);
+    }
+    assert_true(function_named(t, "02:00.0")->gpu_unknown);
+    assert_false(function_named(t, "00:01.0")->gpu_unknown); /* a bus is drawn below it */
+    /* A memory is given of GPUs only. */
+    assert_int_equal(rig_topology_set_gpu_memory(t, "02:00.1", 1u << 30, NULL), RIG_OK);
+    assert_true(function_named(t, "02:00.1")->gpu);
+    rig_topology_free(t);
+}
+
 static void a_quoted_tree_is_the_same(void **state)
 {
     (void)state;
@@ -184,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tree_gives_places_and_leaves_the_rest_unknown),
+        cmocka_unit_test(what_may_be_a_gpu_reaches_for_certain_only_what_it_reaches_either_way),
         cmocka_unit_test(a_quoted_tree_is_the_same),
         cmocka_unit_test(older_trees_name_buses_without_a_domain),
         cmocka_unit_test(a_virtual_functions_bus_hangs_below_its_port),
