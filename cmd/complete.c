@@ -130,7 +130,7 @@ static void load(struct offers *o)
         return;
     o->loaded = true;
     struct reply scratch = {0};
-    if (!o->source && session_topology(&o->request, &scratch, &o->topology))
+    if (!o->source && session_topology(&o->request, &scratch, RIG_SESSION_GLANCE, &o->topology))
         return;
     if (!o->source)
         o->source = "live";
@@ -172,7 +172,7 @@ static void offer_choices(struct offers *o, const char *choices)
 static void offer_regions(struct offers *o)
 {
     struct reply scratch = {.warnings = json_array()};
-    struct rig_session *s = session_enter(&o->request, &scratch, RIG_SESSION_LOOK, false);
+    struct rig_session *s = session_enter(&o->request, &scratch, RIG_SESSION_GLANCE, false);
     struct rig_region region = {.id = 0};
     while (s && rig_gpus_next_region(rig_session_gpus(s), region.id, &region)) {
         struct rig_region_info info;

@@ -234,8 +234,8 @@ static bool load(const struct request *request, struct reply *reply, const char 
                  struct rig_topology **out_topology)
 {
     struct rig_topology *t = NULL;
-    bool of_session =
-        (request->command->flags & COMMAND_EITHER) && session_topology(request, reply, &t);
+    bool of_session = (request->command->flags & COMMAND_EITHER) &&
+                      session_topology(request, reply, RIG_SESSION_LOOK, &t);
     if (reply->err.status != RIG_OK ||
         (!of_session && rig_topology_load(source, &t, &reply->err) != RIG_OK))
         return false;

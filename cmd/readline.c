@@ -42,6 +42,7 @@ static struct shim {
     struct library library;
     struct cli *cli;
     int (*run)(struct cli *cli, const char *text, bool *out_done);
+    struct prompt prompt;
     bool done;
     int code;
     json_t *candidates;
@@ -225,8 +226,7 @@ static void take_line(char *line)
 
 static void install(void)
 {
-    char prompt[PROMPT_BYTES];
-    shell_prompt(shim.cli, prompt, sizeof prompt);
+    const char *prompt = shell_prompt(shim.cli, &shim.prompt);
     shim.library.rl_callback_handler_install(prompt, take_line);
 }
 
@@ -264,6 +264,7 @@ bool shell_readline(struct cli *cli, int (*run)(struct cli *cli, const char *tex
     shim.run = run;
     shim.done = false;
     shim.code = 0;
+    shim.prompt.looked = false;
     *l->rl_catch_signals = 0;
     *l->rl_readline_name = "rigmem";
     /* no colon: bus addresses are words */

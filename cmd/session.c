@@ -210,12 +210,13 @@ static bool load_topology(const struct request *request, struct reply *reply,
     return false;
 }
 
-bool session_topology(const struct request *request, struct reply *reply, struct rig_topology **out)
+bool session_topology(const struct request *request, struct reply *reply, enum rig_session_use use,
+                      struct rig_topology **out)
 {
     if (request_has(request, OPT_MACHINE) ||
         (!given_state(request) && !(request->settings.memory && *request->settings.memory)))
         return false;
-    struct rig_session *s = begin(request, reply, RIG_SESSION_LOOK);
+    struct rig_session *s = begin(request, reply, use);
     if (!s)
         return false;
     bool there = rig_session_is_open(s) && load_topology(request, reply, s, out);

@@ -33,8 +33,9 @@ void session_leave(const struct request *request, struct reply *reply, struct ri
 void session_abandon(const struct request *request, struct rig_session *s);
 
 /* session_topology makes *out the machine of the request's open session, with its GPUs as they were
-   opened; false, without an error, where the request is not about a session. */
-bool session_topology(const struct request *request, struct reply *reply,
+   opened; false, without an error, where the request is not about a session. `use` is LOOK or
+   GLANCE. */
+bool session_topology(const struct request *request, struct reply *reply, enum rig_session_use use,
                       struct rig_topology **out);
 
 /* session_try runs the request of a dry run on a session in this process in a copy of the process,

@@ -238,31 +238,61 @@ static int answer_lines(struct cli *cli)
 
 /* ---- a terminal */
 
-/* "twin" where a session is open, in this process or on a file, and its machine. */
-void shell_prompt(struct cli *cli, char *text, size_t bytes)
+/* The machine of the session, of -m where s is NULL: none is open. */
+static void write_prompt(struct prompt *p, const struct cli *cli, const struct rig_session *s,
+                         bool file)
 {
-    struct request request = {.settings = cli->defaults};
-    struct reply scratch = {.warnings = json_array()};
-    struct rig_session *s = NULL;
-    bool file = !session_in_memory(&request);
-    const char *machine = cli->defaults.machine ? cli->defaults.machine : "live";
-    if (file)
-        s = session_enter(&request, &scratch, RIG_SESSION_LOOK, false);
-    else if (cli->session && rig_session_is_open(cli->session))
-        s = cli->session;
-    if (s)
-        machine = rig_session_source(s);
+    const char *machine = s                       ? rig_session_source(s)
+                          : cli->defaults.machine ? cli->defaults.machine
+                                                  : "live";
     const char *slash = strrchr(machine, '/');
     struct out o;
     out_start(&o, -1);
     out_escaped(&o, slash && slash[1] ? slash + 1 : machine);
     out_bytes(&o, "", 1);
-    snprintf(text, bytes, "rigmem %.40s%s%s> ", o.error ? "" : o.buffer, s ? " twin" : "",
-             s && file ? " on file" : "");
+    snprintf(p->text, sizeof p->text, "rigmem %.40s%s%s> ", o.error ? "" : o.buffer,
+             s ? " twin" : "", s && file ? " on file" : "");
     out_end(&o);
-    if (s)
-        session_abandon(&request, s);
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+/* Of a session on file: looks at it only where it changed since. */
+static void prompt_on_file(struct prompt *p, struct cli *cli, const struct request *request)
+{
+    struct reply scratch = {.warnings = json_array()};
+    struct stat now = {0};
+    char text[4096];
+    const char *path = session_path(request, &scratch, text, sizeof text);
+    if (path && stat(path, &now) != 0)
+        memset(&now, 0, sizeof now);
+    if (!p->looked || !is_same_file(&p->of, &now)) {
+        struct rig_session *s = NULL;
+        if (now.st_ino != 0)
+            s = session_enter(request, &scratch, RIG_SESSION_GLANCE, false);
+        write_prompt(p, cli, s, true);
+        if (s)
+            session_abandon(request, s);
+        p->of = now;
+        p->looked = true;
+    }
     reply_free(&scratch);
+}
+
+const char *shell_prompt(struct cli *cli, struct prompt *p)
+{
+    struct request request = {.settings = cli->defaults};
+    bool open = cli->session && rig_session_is_open(cli->session);
+    if (session_in_memory(&request))
+        write_prompt(p, cli, open ? cli->session : NULL, false);
+    else
+        prompt_on_file(p, cli, &request);
+    return p->text;
 }
 
 static int terminal_line(struct cli *cli, const char *text, bool *out_done)
@@ -280,10 +310,9 @@ static int plain_terminal(struct cli *cli)
     size_t bytes;
     int code = 0;
     bool done = false;
+    struct prompt prompt = {.looked = false};
     while (!done && !shell_has_ended()) {
-        char prompt[PROMPT_BYTES];
-        shell_prompt(cli, prompt, sizeof prompt);
-        out_text(&cli->out, prompt);
+        out_text(&cli->out, shell_prompt(cli, &prompt));
         out_flush(&cli->out);
         if (next_line(&in, &text, &bytes)) {
             code = run_line(cli, text, bytes, &done);

@@ -1097,8 +1097,8 @@ bool rig_region_client(struct rig_region region, size_t i, struct rig_bdf *out_c
    it took, its GPUs' memory, and names for regions. It lives in a file (rigmem-state(5)), with a
    directory FILE.d of a twin's memory, FILE.intent and FILE.lock beside it, or in this process.
 
-   Of a session on file each use is one transaction: rig_session_begin locks and loads it, requests
-   act, rig_session_commit writes it whole, rig_session_end lets go. Killed at any point, the next
+   Of a session on file each use is one transaction: rig_session_begin locks and loads it (but for
+   a glance, which locks nothing and makes nothing), requests act, rig_session_commit writes it whole, rig_session_end lets go. Killed at any point, the next
    transaction finds the session as it was before or as it is after, and takes what a request that
    was cut short had begun as the specification says: held until its GPU is given back. SIGINT,
    SIGTERM, SIGHUP and SIGQUIT wait from begin to end. One thread uses a session. */
@@ -1110,6 +1110,7 @@ enum rig_session_use {
     RIG_SESSION_CHANGE, /* to change the session */
     RIG_SESSION_LOOK,   /* to look; it is not committed */
     RIG_SESSION_TRY,    /* to see what a change would do: on a copy, which is not committed */
+    RIG_SESSION_GLANCE, /* to see what was last committed, without waiting for who changes it */
 };
 
 /* rig_session_begin makes *out_session the session of `path`, for one transaction: open, or not

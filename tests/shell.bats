@@ -225,6 +225,72 @@ assert code == 0
     "$RIGMEM" -q -s s.json close
 }
 
+@test "the prompt and completion wait for nobody who uses the session" {
+    "$RIGMEM" -q -m server.json -s s.json open gpu0
+    "$RIGMEM" -q -s s.json alloc gpu0 gpu 64K --name kept
+    on_terminal '
+import fcntl
+lock = open("s.json.lock")
+fcntl.flock(lock, fcntl.LOCK_EX)
+t.expect("rigmem server.json twin on file> ")
+t.send("free ke\t")
+t.expect("free kept ")
+t.send("\x03")
+t.expect("twin on file> ")
+t.send("bus kept nvme3\t")
+t.expect("bus kept nvme3 ")
+t.send("\x03")
+t.expect("twin on file> ")
+t.send("version\r")
+t.expect("twin on file> ")
+lock.close()
+t.send("exit\r")
+assert t.end()[1] == 0
+' -s s.json
+}
+
+@test "the prompt follows what other processes do to the session" {
+    on_terminal '
+import subprocess
+def other(*words):
+    subprocess.run([sys.argv[1], "-q", "-m", "server.json", "-s", "s.json"] + list(words), check=True)
+t.expect("rigmem server.json> ")
+other("open", "gpu0")
+t.send("\r")
+t.expect("rigmem server.json twin on file> ")
+other("alloc", "gpu0", "gpu", "4K", "--name", "theirs")
+t.send("free th\t")
+t.expect("free theirs ")
+t.send("\r")
+t.expect("freed")
+t.expect("twin on file> ")
+other("close")
+t.send("show\r")
+t.expect("rigmem: show: no session is open")
+t.expect("rigmem server.json> ")
+t.send("exit\r")
+t.end()
+' -s s.json
+}
+
+@test "while the state file is the same the prompt does not read it" {
+    "$RIGMEM" -q -m server.json -s s.json open gpu0
+    printf '#!/bin/bash\nexport ASAN_OPTIONS=detect_leaks=0\n%s "%s" "$@"\n' \
+        'exec strace -f -qq -o trace -e trace=openat,flock' "$RIGMEM" >traced
+    chmod +x traced
+    RIGMEM=$PWD/traced on_terminal '
+t.expect("twin on file> ")
+for i in range(3):
+    t.send("version\r")
+    t.expect("rigmem 0")
+    t.expect("twin on file> ")
+t.send("exit\r")
+assert t.end()[1] == 0
+' -s s.json
+    [ "$(grep -c '"s.json"' trace)" -eq 1 ]
+    [ "$(grep -c flock trace)" -eq 0 ]
+}
+
 @test "very long lines, bytes above ASCII and a terminal that changes its size do no harm" {
     on_terminal '
 t.expect("> ")

@@ -62,7 +62,7 @@ static enum rig_status load(struct rig_session *s, const char *text, size_t byte
     char *memory = NULL;
     int fd = -1;
     enum rig_status status = RIG_OK;
-    if (s->use != RIG_SESSION_TRY)
+    if (s->use != RIG_SESSION_TRY && s->use != RIG_SESSION_GLANCE)
         status = place_memory(&s->place, &memory, &fd, err);
     if (status == RIG_OK)
         status = document_load(s, text, bytes, memory, err);
@@ -93,7 +93,10 @@ static enum rig_status begin_file(struct rig_session *s, const char *path, struc
     /* Who only looks leaves nothing where there is no session. */
     if (s->use != RIG_SESSION_CHANGE && !place_exists(&s->place))
         return RIG_OK;
-    status = place_lock(&s->place, err);
+    /* The file is replaced as a whole, so that it can be read at any time. */
+    bool glance = s->use == RIG_SESSION_GLANCE;
+    if (!glance)
+        status = place_lock(&s->place, err);
     if (status != RIG_OK)
         return status;
     block_signals(s);
@@ -110,6 +113,8 @@ static enum rig_status begin_file(struct rig_session *s, const char *path, struc
         return status;
     status = load(s, text, bytes, err);
     free(text);
+    if (glance)
+        return status;
     if (status == RIG_OK)
         status = recover(s, err);
     if (status == RIG_OK)
