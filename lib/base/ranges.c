@@ -1,4 +1,5 @@
-#include "base/ranges_internal.h"
+#include "base/ranges_edges.h"
+#include "base/ranges_holes.h"
 
 #include <stdlib.h>
 #include <string.h>

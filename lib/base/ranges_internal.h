@@ -88,7 +88,7 @@ static inline uint64_t rig_bits_previous(const struct rig_bits *b, uint64_t i)
 struct rig_chunk;
 
 /* An edge begins each block and each hole, and nothing else; unit 0 is always one. The edges of a
-   chunk of units lie in one piece of memory, NULL where it has none (see ranges_edges.c). */
+   chunk of units lie in one piece of memory, NULL where it has none (see ranges_edges.h). */
 struct rig_edges {
     uint64_t units;
     struct rig_chunk **chunk;
@@ -109,35 +109,6 @@ void rig_edges_drop(struct rig_edges *e);
 /* rig_edges_at_or_before is the greatest edge not above unit `at`, which is below the end. */
 struct rig_edge rig_edges_at_or_before(const struct rig_edges *e, uint64_t at);
 
-/* rig_edges_next is the edge after `edge`, the end included. */
-struct rig_edge rig_edges_next(const struct rig_edges *e, const struct rig_edge *edge);
-
-/* A block and what lies about it. */
-struct rig_block {
-    struct rig_edge before; /* the edge before it; the same as `edge` where that is unit 0 */
-    struct rig_edge edge;   /* where it begins */
-    struct rig_edge next;   /* where it ends */
-    uint64_t end; /* where the hole ends that begins at `next`, if one does; else next.at */
-};
-
-/* rig_edges_block is true, and *out the block, iff one begins at unit `at`. */
-bool rig_edges_block(const struct rig_edges *e, uint64_t at, struct rig_block *out);
-
-/* rig_edges_reserve makes room for one more edge at unit a and, unless b is the end, one at unit b.
-   False: memory ran out, and no edge changed. */
-bool rig_edges_reserve(struct rig_edges *e, uint64_t a, uint64_t b);
-
-/* rig_edges_add adds an edge at a unit that is none, for which room is reserved. */
-void rig_edges_add(struct rig_edges *e, uint64_t at, bool hole);
-
-/* rig_edges_take turns the edge at unit `at`, of a hole, into one of a block; rig_edges_give the
-   edge of a block into one of a hole. */
-void rig_edges_take(struct rig_edges *e, uint64_t at);
-void rig_edges_give(struct rig_edges *e, const struct rig_edge *edge);
-
-/* rig_edges_remove removes the edge. Places of later edges of its chunk change. */
-void rig_edges_remove(struct rig_edges *e, const struct rig_edge *edge);
-
 /* ---------- holes: the free ranges by size, then by address */
 
 #define RIG_HOLE_CLASSES 512
@@ -150,7 +121,7 @@ struct rig_hole {
 struct rig_hole_node;
 struct rig_hole_slab;
 
-/* The holes of each class of sizes are a B-tree (see ranges_holes.c). Nodes are got ahead, so that
+/* The holes of each class of sizes are a B-tree (see ranges_holes.h). Nodes are got ahead, so that
    no change needs memory once rig_holes_reserve has answered for that many holes. */
 struct rig_holes {
     struct rig_hole_node *root[RIG_HOLE_CLASSES];
@@ -165,22 +136,6 @@ struct rig_holes {
 /* rig_holes_make makes no hole yet. rig_holes_drop frees what either outcome left. */
 bool rig_holes_make(struct rig_holes *h, uint64_t units, rig_ranges_source *source);
 void rig_holes_drop(struct rig_holes *h);
-
-/* rig_holes_reserve gets the nodes that `holes` holes need, however they are distributed. False:
-   memory ran out, and no hole changed. */
-bool rig_holes_reserve(struct rig_holes *h, uint64_t holes);
-
-void rig_holes_add(struct rig_holes *h, uint64_t at, uint64_t units);
-
-/* rig_holes_remove removes a hole, which is there. */
-void rig_holes_remove(struct rig_holes *h, uint64_t at, uint64_t units);
-
-/* rig_holes_change makes the hole `from`, which is there, the hole `to`. */
-void rig_holes_change(struct rig_holes *h, struct rig_hole from, struct rig_hole to);
-
-/* rig_holes_next is true, and *out the hole, for the least hole by size, then by address, that is
-   not below (units, at). */
-bool rig_holes_next(const struct rig_holes *h, uint64_t units, uint64_t at, struct rig_hole *out);
 
 /* rig_holes_largest is true, and *out the last hole by size, then by address, if there is one. */
 bool rig_holes_largest(const struct rig_holes *h, struct rig_hole *out);

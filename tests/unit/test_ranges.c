@@ -1,5 +1,5 @@
 /* The range allocator, held to a plain model: an array with an entry a unit. */
-#include "base/ranges_internal.h"
+#include "base/ranges_holes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
