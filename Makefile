@@ -43,8 +43,8 @@ CFLAGS ?= -O2 -g
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_asan := -O1 $(SANITIZE)
 CFLAGS_tsan := -O1 -fsanitize=thread
-# Threads count, too.
-CFLAGS_coverage := -O0 --coverage -fprofile-update=atomic
+# Threads count, too. A fork writes no counts: tests kill processes at each of their system calls.
+CFLAGS_coverage := -O0 --coverage -fprofile-update=atomic -fno-builtin-fork
 CFLAGS_fuzz := -O1 $(SANITIZE) -fsanitize=fuzzer-no-link
 ifneq ($(filter clang fuzz,$(VARIANT)),)
 CC := clang
