@@ -362,6 +362,10 @@ json_t *machine_json(struct reply *reply, const struct rig_topology *t);
 /* class_word is a short word for a class code: "VGA", "ethernet", "NVMe", "bridge", ... */
 const char *class_word(struct rig_fact class_code);
 
+/* function_steps_up is how many steps lead up from function i to `above`, which is above it or i
+   itself, or with -1 to past the topmost; -1 where it is not above. */
+int function_steps_up(const struct rig_topology *t, int i, int above);
+
 /* function_label is "gpu0" or, without an alias, the address, in text of RIG_BDF_MAX bytes. */
 const char *function_label(const struct rig_topology *t, int i, char text[RIG_BDF_MAX]);
 

@@ -285,6 +285,14 @@ const char *class_word(struct rig_fact class_code)
     return "other";
 }
 
+int function_steps_up(const struct rig_topology *t, int i, int above)
+{
+    int steps = 0;
+    for (; i >= 0 && i != above; steps++)
+        i = rig_topology_function(t, i)->parent;
+    return i == above ? steps : -1;
+}
+
 const char *function_label(const struct rig_topology *t, int i, char text[RIG_BDF_MAX])
 {
     const struct rig_function *function = rig_topology_function(t, i);

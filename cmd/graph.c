@@ -92,10 +92,8 @@ static bool find_shown(struct drawing *d)
     for (int i = 0; d->shown && i < count; i++) {
         if (!is_shown(d, i))
             continue;
-        for (int k = i, steps = 0; k >= 0 && steps < 512; steps++) {
+        for (int k = i; k >= 0 && !d->shown[k]; k = rig_topology_function(d->t, k)->parent)
             d->shown[k] = true;
-            k = rig_topology_function(d->t, k)->parent;
-        }
     }
     return d->shown != NULL;
 }
@@ -374,25 +372,17 @@ static int first_shown(const struct drawing *d, int b)
     return -1;
 }
 
-static int depth(const struct rig_topology *t, int i)
-{
-    int steps = 0;
-    for (; i >= 0 && steps < 512; steps++)
-        i = rig_topology_function(t, i)->parent;
-    return steps;
-}
-
 static int middle_of_lowest(const struct drawing *d)
 {
     int count = rig_topology_count(d->t), deepest = 0, most = 0;
     for (int i = 0; i < count; i++) {
-        int at = d->shown[i] ? depth(d->t, i) : 0;
+        int at = d->shown[i] ? function_steps_up(d->t, i, -1) : 0;
         most = at > deepest ? 1 : most + (at == deepest);
         deepest = at > deepest ? at : deepest;
     }
     int skip = (most - 1) / 2;
     for (int i = 0; deepest > 0 && i < count; i++)
-        if (d->shown[i] && depth(d->t, i) == deepest && skip-- == 0)
+        if (d->shown[i] && function_steps_up(d->t, i, -1) == deepest && skip-- == 0)
             return i;
     return -1;
 }

@@ -69,58 +69,62 @@ static const char *edge_style(enum rig_answer answer)
 }
 
 /* Two arrows that say the same are one with two heads. */
-static bool same_both_ways(const struct picture *p, const struct rig_reach *there)
+static bool same_both_ways(const struct picture *p, int from, int to)
 {
-    const struct reach_question *q = p->q;
-    if (q->pair || p->row[there->to] < 0 || p->column[there->from] < 0)
+    if (p->q->pair || p->row[to] < 0 || p->column[from] < 0)
         return false;
-    uint8_t a = p->cell[p->row[there->from] * q->to_count + p->column[there->to]];
-    uint8_t b = p->cell[p->row[there->to] * q->to_count + p->column[there->from]];
-    return a == b;
+    return picture_pair(p, from, to)->answer == picture_pair(p, to, from)->answer;
 }
 
-static void arrow(struct picture *p, struct out *o, const struct rig_reach *there)
+static void arrow(const struct picture *p, struct out *o, int from, int to)
 {
-    bool both = same_both_ways(p, there);
-    if (both && there->from > there->to)
+    bool both = same_both_ways(p, from, to);
+    if (from == to || (both && from > to))
         return;
     out_text(o, "  ");
-    graph_node(o, p->q->t, there->from);
+    graph_node(o, p->q->t, from);
     out_text(o, " -> ");
-    graph_node(o, p->q->t, there->to);
+    graph_node(o, p->q->t, to);
     out_format(o,
                " [constraint=false, arrowhead=normal%s, "
                "penwidth=1.5, %s]\n",
-               both ? ", dir=both" : "", edge_style(there->answer));
+               both ? ", dir=both" : "", edge_style(picture_pair(p, from, to)->answer));
 }
 
-/* One pair: where it ends, and its arrow unless `o` is NULL. */
-static enum rig_status ask_pair(struct picture *p, struct out *o, int from, int to,
-                                struct rig_error *err)
+static void arrows(const struct picture *p, struct out *o)
 {
+    for (int i = 0; i < p->q->from_count; i++)
+        for (int k = 0; k < p->q->to_count; k++)
+            arrow(p, o, p->q->from[i], p->q->to[k]);
+}
+
+static enum rig_status ask_pair(struct picture *p, int i, int k, struct rig_error *err)
+{
+    const struct reach_question *q = p->q;
     struct rig_reach reach;
-    enum rig_status status = rig_reach_pair(p->q->t, p->q->rules, from, to, &reach, err);
+    enum rig_status status = rig_reach_pair(q->t, q->rules, q->from[i], q->to[k], &reach, err);
     if (status != RIG_OK)
         return status;
     if (reach.answer == RIG_ANSWER_NO)
         count_stop(p, &reach);
-    if (o)
-        arrow(p, o, &reach);
-    p->answer = reach.answer;
-    p->common = reach.p2pdma.common;
+    p->pair[(size_t)i * (size_t)q->to_count + (size_t)k] =
+        (struct pair){.answer = (uint8_t)reach.answer,
+                      .path = (uint8_t)reach.path,
+                      .gate = (int8_t)reach.gate,
+                      .common = reach.p2pdma.common};
     rig_reach_free(&reach);
     return RIG_OK;
 }
 
-/* Every pair, by ask_pair; the arrows go to `o` unless it is NULL. */
-static enum rig_status ask_pairs(struct picture *p, struct out *o, struct rig_error *err)
+/* Every pair is decided once. */
+static enum rig_status ask_pairs(struct picture *p, struct rig_error *err)
 {
     const struct reach_question *q = p->q;
     enum rig_status status = RIG_OK;
     for (int i = 0; status == RIG_OK && i < q->from_count; i++)
         for (int k = 0; status == RIG_OK && k < q->to_count; k++)
             if (q->from[i] != q->to[k])
-                status = ask_pair(p, o, q->from[i], q->to[k], err);
+                status = ask_pair(p, i, k, err);
     return status;
 }
 
@@ -153,12 +157,7 @@ static long stops(const void *context, int function, int host_bridge)
 
 static bool is_under(const struct rig_topology *t, int i, int above)
 {
-    for (int steps = 0; i >= 0 && steps < 512; steps++) {
-        if (i == above)
-            return true;
-        i = rig_topology_function(t, i)->parent;
-    }
-    return false;
+    return function_steps_up(t, i, above) >= 0;
 }
 
 /* The one pair's way: from both ends up to where it turns. */
@@ -166,20 +165,23 @@ static const char *route(const void *context, int function)
 {
     const struct picture *p = context;
     const struct reach_question *q = p->q;
-    if (!q->pair || function == p->common ||
-        (!is_under(q->t, q->from[0], function) && !is_under(q->t, q->to[0], function)) ||
-        (p->common >= 0 && !is_under(q->t, function, p->common)))
+    if (!q->pair || q->from[0] == q->to[0])
         return NULL;
-    return p->answer == RIG_ANSWER_YES  ? GRAPH_GREEN
-           : p->answer == RIG_ANSWER_NO ? GRAPH_RED
-                                        : GRAPH_ORANGE;
+    const struct pair *pair = p->pair;
+    if (function == pair->common ||
+        (!is_under(q->t, q->from[0], function) && !is_under(q->t, q->to[0], function)) ||
+        (pair->common >= 0 && !is_under(q->t, function, pair->common)))
+        return NULL;
+    return pair->answer == RIG_ANSWER_YES  ? GRAPH_GREEN
+           : pair->answer == RIG_ANSWER_NO ? GRAPH_RED
+                                           : GRAPH_ORANGE;
 }
 
 /* ---- the picture */
 
 static void picture_free(struct picture *p)
 {
-    free(p->cell);
+    free(p->pair);
     free(p->row);
     free(p->column);
     free(p->group);
@@ -187,31 +189,17 @@ static void picture_free(struct picture *p)
     free(p->stops);
 }
 
-static enum rig_status answer_all(struct picture *p, struct rig_error *err)
-{
-    const struct reach_question *q = p->q;
-    struct rig_reach_table *table;
-    enum rig_status status = rig_reach_table_make(q->t, q->rules, &table, err);
-    if (status != RIG_OK)
-        return status;
-    for (int i = 0; i < q->from_count; i++)
-        rig_reach_table_row(table, q->from[i], q->to, q->to_count,
-                            p->cell + (size_t)i * (size_t)q->to_count, NULL);
-    rig_reach_table_free(table);
-    return RIG_OK;
-}
-
 static enum rig_status picture_make(struct picture *p, struct rig_error *err)
 {
     const struct reach_question *q = p->q;
     size_t count = (size_t)rig_topology_count(q->t) + 1;
-    p->cell = calloc((size_t)q->from_count * (size_t)q->to_count + 1, 1);
+    p->pair = calloc((size_t)q->from_count * (size_t)q->to_count + 1, sizeof *p->pair);
     p->row = calloc(count, sizeof *p->row);
     p->column = calloc(count, sizeof *p->column);
     p->group = calloc(count, sizeof *p->group);
     p->first = calloc(count, sizeof *p->first);
     p->stops = calloc(count + (size_t)rig_topology_host_bridges(q->t), sizeof *p->stops);
-    if (!p->cell || !p->row || !p->column || !p->group || !p->first || !p->stops) {
+    if (!p->pair || !p->row || !p->column || !p->group || !p->first || !p->stops) {
         *err = (struct rig_error){.status = RIG_FAILED, .why = "out of memory"};
         return RIG_FAILED;
     }
@@ -221,21 +209,21 @@ static enum rig_status picture_make(struct picture *p, struct rig_error *err)
         p->row[q->from[i]] = i;
     for (int k = 0; k < q->to_count; k++)
         p->column[q->to[k]] = k;
-    return answer_all(p, err);
+    return ask_pairs(p, err);
 }
 
 /* What the legend says of pairs. */
-static void see_pairs(const struct picture *p, bool arrows, struct graph_seen *seen)
+static void see_pairs(const struct picture *p, bool drawn, struct graph_seen *seen)
 {
     const struct reach_question *q = p->q;
     for (int i = 0; i < q->from_count; i++)
         for (int k = 0; k < q->to_count; k++) {
-            uint8_t cell = p->cell[i * q->to_count + k];
             if (q->from[i] == q->to[k])
                 continue;
-            seen->arrows |= arrows ? 1u << RIG_CELL_ANSWER(cell) : 0;
-            if (RIG_CELL_ANSWER(cell) == RIG_ANSWER_YES)
-                seen->paths |= 1u << RIG_CELL_PATH(cell);
+            const struct pair *pair = picture_pair(p, q->from[i], q->to[k]);
+            seen->arrows |= drawn ? 1u << pair->answer : 0;
+            if (pair->answer == RIG_ANSWER_YES)
+                seen->paths |= 1u << pair->path;
         }
     seen->groups = q->to_count > 1 && !q->row && !q->pair;
 }
@@ -246,17 +234,11 @@ static enum rig_status draw(struct picture *p, struct out *o, struct rig_error *
     const struct graph_marks marks = {p, shows, fill, stops, route};
     const bool few = (long)q->from_count * q->to_count <= ARROWS_MAX;
     struct graph_seen seen = {.redirects = false};
-    struct out arrows;
     picture_groups(p);
     see_pairs(p, few, &seen);
-    out_start(&arrows, -1);
-    enum rig_status status = ask_pairs(p, few ? &arrows : NULL, err);
-    if (status == RIG_OK)
-        status = graph_tree(o, q->t, q->rules, &marks, &seen, err);
-    out_bytes(o, arrows.buffer, arrows.used);
-    if (arrows.error && !o->error)
-        o->error = arrows.error;
-    out_end(&arrows);
+    enum rig_status status = graph_tree(o, q->t, q->rules, &marks, &seen, err);
+    if (few)
+        arrows(p, o);
     bool table = picture_table(o, p);
     graph_legend(o, &seen);
     graph_below(o, q->t, &seen, table ? "table" : "legend");

@@ -6,14 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint8_t cell(const struct picture *p, int from, int to)
-{
-    return p->cell[p->row[from] * p->q->to_count + p->column[to]];
-}
-
 static bool reaches(const struct picture *p, int from, int to)
 {
-    return p->row[from] >= 0 && RIG_CELL_ANSWER(cell(p, from, to)) == RIG_ANSWER_YES;
+    return p->row[from] >= 0 && picture_pair(p, from, to)->answer == RIG_ANSWER_YES;
 }
 
 /* Do all others reach a and b alike, and a and b all others? */
@@ -23,13 +18,12 @@ static bool alike(const struct picture *p, int a, int b)
     for (int i = 0; i < q->from_count; i++) {
         int from = q->from[i];
         if (from != a && from != b &&
-            RIG_CELL_ANSWER(cell(p, from, a)) != RIG_CELL_ANSWER(cell(p, from, b)))
+            picture_pair(p, from, a)->answer != picture_pair(p, from, b)->answer)
             return false;
     }
     for (int k = 0; k < q->to_count; k++) {
         int to = q->to[k];
-        if (to != a && to != b &&
-            RIG_CELL_ANSWER(cell(p, a, to)) != RIG_CELL_ANSWER(cell(p, b, to)))
+        if (to != a && to != b && picture_pair(p, a, to)->answer != picture_pair(p, b, to)->answer)
             return false;
     }
     return true;
@@ -110,15 +104,13 @@ static void why_text(struct out *o, const struct picture *p, int from, const int
 {
     unsigned paths = 0, gates = 0;
     for (int k = 0; k < count; k++) {
-        struct rig_reach reach;
-        struct rig_error ignored = {.status = RIG_OK};
-        if (to[k] == from || rig_reach_pair(p->q->t, p->q->rules, from, to[k], &reach, &ignored))
+        const struct pair *pair = picture_pair(p, from, to[k]);
+        if (to[k] == from)
             continue;
-        if (reach.answer == RIG_ANSWER_YES)
-            paths |= 1u << reach.path;
-        else if (reach.gate >= 0)
-            gates |= 1u << reach.gate;
-        rig_reach_free(&reach);
+        if (pair->answer == RIG_ANSWER_YES)
+            paths |= 1u << pair->path;
+        else if (pair->gate >= 0)
+            gates |= 1u << pair->gate;
     }
     for (unsigned i = 0; i < 8; i++)
         if (paths >> i & 1u)
@@ -140,7 +132,7 @@ static void table_cell_text(struct out *o, const struct picture *p, int from, co
         out_text(o, "<td>-</td>");
         return;
     }
-    enum rig_answer answer = RIG_CELL_ANSWER(cell(p, from, to[k]));
+    enum rig_answer answer = picture_pair(p, from, to[k])->answer;
     out_format(o, "<td bgcolor=\"%s\">%s", color[answer], word[answer]);
     why_text(o, p, from, to, count, answer);
     out_text(o, "</td>");

@@ -33,22 +33,12 @@ struct matrix {
     bool seen[256];
 };
 
-static unsigned depth(const struct rig_topology *t, int i)
-{
-    unsigned steps = 0;
-    while (i >= 0 && steps < 512) {
-        i = rig_topology_function(t, i)->parent;
-        steps++;
-    }
-    return steps;
-}
-
 /* No distance is more than both functions' chains together. */
 static unsigned distance_bound(const struct reach_question *q)
 {
     unsigned deepest = 0;
     for (int i = 0; i < rig_topology_count(q->t); i++) {
-        unsigned d = depth(q->t, i);
+        unsigned d = (unsigned)function_steps_up(q->t, i, -1);
         deepest = d > deepest ? d : deepest;
     }
     return 2 * deepest + 2;
