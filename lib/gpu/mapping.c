@@ -101,8 +101,11 @@ enum rig_status mapping_borrow(struct mapping *p, uint64_t start, uint64_t bytes
     for (uint64_t at = start, end = start + bytes; at < end;) {
         struct rig_range block;
         struct rig_space *s = gpus_space_at(g, at);
-        if (!s || !space_hold_at(s, at, &block))
+        if (!s)
             return RIG_OK;
+        enum rig_status status = space_hold_at(s, at, &block, err);
+        if (status != RIG_OK || block.bytes == 0)
+            return status;
         if (!add_lent(p, block)) {
             space_let_go(s, block.address);
             return rig_fail_memory(err);

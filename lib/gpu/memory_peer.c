@@ -188,8 +188,8 @@ static enum rig_status make_peer(struct mapping *p, bool again, struct rig_error
     if (status == RIG_OK && !p->ranges)
         status = aim_at_gpu(p, of, err);
     if (status == RIG_OK && !p->holds_addresses) {
-        space_hold(p->memory->space, p->address);
-        p->holds_addresses = true;
+        status = space_hold(p->memory->space, p->address, err);
+        p->holds_addresses = status == RIG_OK;
     }
     return status == RIG_OK ? write_entries(p, again, err) : status;
 }

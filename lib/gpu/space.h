@@ -33,12 +33,13 @@ uint64_t space_bytes(const struct rig_space *s);
 enum rig_status space_take(struct rig_space *s, uint64_t bytes, uint64_t *out_address,
                            struct rig_error *err);
 
-/* space_hold adds a holder to the block at address, which has one. */
-void space_hold(struct rig_space *s, uint64_t address);
+/* space_hold adds a holder to the block at address, which has one. RIG_FAILED: memory ran out. */
+enum rig_status space_hold(struct rig_space *s, uint64_t address, struct rig_error *err);
 
-/* space_hold_at is true, and *out_block the block that holds the address, with one more holder, iff
-   there is one. */
-bool space_hold_at(struct rig_space *s, uint64_t address, struct rig_range *out_block);
+/* space_hold_at makes *out_block the block that the address is in, with one more holder, or 0 bytes
+   where it is in none. RIG_FAILED: memory ran out. */
+enum rig_status space_hold_at(struct rig_space *s, uint64_t address, struct rig_range *out_block,
+                              struct rig_error *err);
 
 /* space_let_go takes a holder away; the last one frees the block. */
 void space_let_go(struct rig_space *s, uint64_t address);
