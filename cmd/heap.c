@@ -13,8 +13,8 @@
 /* Below it, clearing a large page costs more than the faults it saves. */
 #define FILE_LEAST (64 << 10)
 
-/* What is made of a file takes at most sixteen times its bytes. */
-#define TIMES 16
+/* What is made of a file takes some eight times its bytes. */
+#define TIMES 8
 #define HEAP_MOST ((size_t)256 << 20)
 
 /* Blocks of a session's size come from the heap; the page tables' and allocators' own tables,

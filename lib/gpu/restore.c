@@ -65,44 +65,6 @@ static bool is_sane(const struct rig_memory *m, const struct saved *s)
     return p->owns_ranges ? p->target.memory == RIG_MEMORY_OWN && !p->peer && p->count > 0 : true;
 }
 
-static enum rig_status restore_mapping(struct restore *x, struct rig_memory *m, struct cursor *c,
-                                       struct rig_error *err)
-{
-    uint64_t last = m->last_mapping;
-    struct mapping *p = mapping_new(m, false);
-    m->last_mapping = last;
-    if (!p || !restore_grow((void **)&x->saved, x->saved_count, &x->saved_room, sizeof *x->saved))
-        return rig_fail_memory(err);
-    struct saved *s = &x->saved[x->saved_count++];
-    *s = (struct saved){.mapping = p};
-    if (!restore_line(c, x, s))
-        return rig_fail_memory(err);
-    bool ordered = x->saved_count - 1 == m->saved_first || p->number > s[-1].mapping->number;
-    if (c->failed || !ordered || !is_sane(m, s))
-        return bad(err, "a mapping");
-    if (p->due) {
-        p->next_due = m->due;
-        m->due = p;
-    }
-    return retake(m, s, err);
-}
-
-/* The memory's mappings, oldest first. */
-static enum rig_status restore_mappings(struct restore *x, struct rig_memory *m, const json_t *j,
-                                        struct rig_error *err)
-{
-    const json_t *lines = json_object_get(j, "mappings");
-    struct cursor c = {.at = json_string_value(lines)};
-    if (!c.at || strlen(c.at) != json_string_length(lines))
-        return bad(err, "a list of mappings");
-    m->saved_first = x->saved_count;
-    enum rig_status status = RIG_OK;
-    for (bool more = *c.at != '\0'; more && status == RIG_OK; more = cursor_take(&c, ';'))
-        status = restore_mapping(x, m, &c, err);
-    m->saved_count = x->saved_count - m->saved_first;
-    return status;
-}
-
 /* ---- a memory */
 
 static const struct rig_format *find_format(const char *name, const char *variant)
@@ -239,8 +201,6 @@ static enum rig_status restore_tables(const struct restore *x, struct rig_memory
         return bad(err, "a root table");
     enum rig_status status = rig_page_table_load(m->format, m->own_base, &gpu_memory_table_ops, m,
                                                  &saved, &m->tables, err);
-    if (status == RIG_OK && anew)
-        status = rig_page_table_clear_root(m->tables, err);
     while (status == RIG_OK && cursor_take(&c, ',')) {
         if (!read_table(&c, &saved))
             return bad(err, "a page table");
@@ -277,33 +237,105 @@ static enum rig_status restore_entries(const struct restore *x, const struct sav
     return status == RIG_OK ? RIG_OK : bad(err, "a mapping's entries");
 }
 
+/* ---- mappings */
+
+/* Whether nothing of a mapping's line needs to wait for the other lines. */
+static bool is_done(const struct restore *x, const struct saved *s)
+{
+    return !s->has_of && (s->tables == '-' || (s->tables == 'w' && !x->anew));
+}
+
+static enum rig_status restore_mapping(struct restore *x, struct rig_memory *m, struct cursor *c,
+                                       struct rig_error *err)
+{
+    uint64_t last = m->last_mapping;
+    struct mapping *p = mapping_new(m, false);
+    m->last_mapping = last;
+    if (!p)
+        return rig_fail_memory(err);
+    struct saved s = {.mapping = p};
+    if (!restore_line(c, x, &s))
+        return rig_fail_memory(err);
+    if (c->failed || (p->next && p->number <= p->next->number) || !is_sane(m, &s))
+        return bad(err, "a mapping");
+    if (p->due) {
+        p->next_due = m->due;
+        m->due = p;
+    }
+    enum rig_status status = retake(m, &s, err);
+    if (status == RIG_OK && s.tables == 'w' && !x->anew)
+        status = restore_entries(x, &s, err);
+    if (status != RIG_OK || is_done(x, &s))
+        return status;
+    if (!restore_grow((void **)&x->later, x->later_count, &x->later_room, sizeof *x->later))
+        return rig_fail_memory(err);
+    x->later[x->later_count++] = s;
+    return RIG_OK;
+}
+
+/* The memory's mappings, oldest first. */
+static enum rig_status restore_mappings(struct restore *x, struct rig_memory *m, const json_t *j,
+                                        struct rig_error *err)
+{
+    const json_t *lines = json_object_get(j, "mappings");
+    struct cursor c = {.at = json_string_value(lines)};
+    if (!c.at || strlen(c.at) != json_string_length(lines))
+        return bad(err, "a list of mappings");
+    enum rig_status status = RIG_OK;
+    for (bool more = *c.at != '\0'; more && status == RIG_OK; more = cursor_take(&c, ';'))
+        status = restore_mapping(x, m, &c, err);
+    return status;
+}
+
 /* ---- what mappings and regions name */
+
+/* False: memory ran out. */
+static bool index_mappings(struct restore *x)
+{
+    size_t count = 0, all = 0;
+    for (size_t i = 0; i < x->gpus->count; i++) {
+        struct rig_memory *m = x->gpus->memory[i];
+        m->saved_count = 0;
+        for (const struct mapping *p = m->mappings; p; p = p->next)
+            m->saved_count++;
+        m->saved_first = all;
+        all += m->saved_count;
+    }
+    x->by_number = calloc(all + 1, sizeof(struct mapping *));
+    for (size_t i = 0; x->by_number && i < x->gpus->count; i++) {
+        count += x->gpus->memory[i]->saved_count;
+        size_t at = count; /* the newest is first in the list */
+        for (struct mapping *p = x->gpus->memory[i]->mappings; p; p = p->next)
+            x->by_number[--at] = p;
+    }
+    return x->by_number != NULL;
+}
 
 static struct mapping *find_mapping(const struct restore *x, uint64_t memory, uint64_t number)
 {
     if (memory >= x->gpus->count)
         return NULL;
-    /* Lines of one memory stand together, in order of their numbers. */
     const struct rig_memory *m = x->gpus->memory[memory];
     size_t low = m->saved_first, high = m->saved_first + m->saved_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (x->saved[middle].mapping->number < number)
+        if (x->by_number[middle]->number < number)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < m->saved_first + m->saved_count && x->saved[low].mapping->number == number
-               ? x->saved[low].mapping
+    return low < m->saved_first + m->saved_count && x->by_number[low]->number == number
+               ? x->by_number[low]
                : NULL;
 }
 
-static enum rig_status join_owner(const struct restore *x, const struct saved *s,
-                                  struct rig_error *err)
+static enum rig_status join_owner(struct restore *x, const struct saved *s, struct rig_error *err)
 {
     struct mapping *p = s->mapping;
     if (!s->has_of)
         return RIG_OK;
+    if (!x->by_number && !index_mappings(x))
+        return rig_fail_memory(err);
     struct mapping *of = find_mapping(x, s->of_memory, s->of_number);
     if (!of || !p->peer || of->peer || of->memory == p->memory ||
         (p->holds_addresses && of->address != p->address) || of->bytes != p->bytes)
@@ -409,6 +441,21 @@ static enum rig_status restore_spaces(struct rig_gpus *g, const json_t *j, struc
     return RIG_OK;
 }
 
+/* What is written or taken when all lines are known to be good. */
+static enum rig_status finish(const struct restore *x, struct rig_error *err)
+{
+    enum rig_status status = RIG_OK;
+    for (size_t i = 0; status == RIG_OK && i < x->gpus->count; i++) {
+        const struct rig_memory *m = x->gpus->memory[i];
+        if (m->tables && writes_tables(x, m))
+            status = rig_page_table_clear_root(m->tables, err);
+    }
+    for (size_t i = 0; status == RIG_OK && i < x->later_count; i++)
+        if (x->anew || x->later[i].tables != 'w')
+            status = restore_entries(x, &x->later[i], err);
+    return status;
+}
+
 static enum rig_status restore_all(struct restore *x, const json_t *state, struct rig_error *err)
 {
     struct rig_gpus *g = x->gpus;
@@ -425,18 +472,16 @@ static enum rig_status restore_all(struct restore *x, const json_t *state, struc
     }
     json_array_foreach(memories, i, one)
     {
-        if (status != RIG_OK)
-            return status;
-        struct rig_memory *m = g->memory[i];
-        status = restore_mappings(x, m, one, err);
-        if (status == RIG_OK && !m->settled)
-            status = restore_tables(x, m, one, err);
+        if (status == RIG_OK && !g->memory[i]->settled)
+            status = restore_tables(x, g->memory[i], one, err);
+        if (status == RIG_OK)
+            status = restore_mappings(x, g->memory[i], one, err);
     }
-    for (i = 0; status == RIG_OK && i < x->saved_count; i++)
-        status = join_owner(x, &x->saved[i], err);
-    for (i = 0; status == RIG_OK && i < x->saved_count; i++)
-        status = restore_entries(x, &x->saved[i], err);
-    return status == RIG_OK ? enter_regions(x, err) : status;
+    for (i = 0; status == RIG_OK && i < x->later_count; i++)
+        status = join_owner(x, &x->later[i], err);
+    if (status == RIG_OK)
+        status = enter_regions(x, err);
+    return status == RIG_OK ? finish(x, err) : status;
 }
 
 static enum rig_status begin(struct rig_machine *m, const json_t *state, struct rig_gpus **out_gpus,
@@ -470,7 +515,8 @@ static enum rig_status restore_gpus(struct rig_machine *m, const json_t *state, 
     for (size_t i = 0; i < x.regions; i++)
         region_unmake(x.region[i].region);
     free(x.region);
-    free(x.saved);
+    free(x.later);
+    free(x.by_number);
     if (status == RIG_OK)
         *out_gpus = x.gpus;
     else

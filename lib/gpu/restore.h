@@ -34,7 +34,7 @@ static inline void cursor_expect(struct cursor *c, char wanted)
 /* cursor_hex is a number of 1 to 16 lower-case hexadecimal digits. */
 uint64_t cursor_hex(struct cursor *c);
 
-/* A mapping as its line has it, until the others it names are there. */
+/* What a mapping's line says beside the mapping. */
 struct saved {
     struct mapping *mapping;
     uint64_t of_memory, of_number, hold;
@@ -49,9 +49,10 @@ struct saved_region {
 
 struct restore {
     struct rig_gpus *gpus;
-    bool anew; /* the GPUs' memories may hold anything: tables are written again */
-    struct saved *saved;
-    size_t saved_count, saved_room;
+    bool anew;           /* the GPUs' memories may hold anything: tables are written again */
+    struct saved *later; /* mappings that wait for the others, in order of their lines */
+    size_t later_count, later_room;
+    struct mapping **by_number; /* those of one memory together; NULL until it is needed */
     struct saved_region *region;
     size_t regions, region_room;
 };

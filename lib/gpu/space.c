@@ -5,17 +5,17 @@
 
 #define SPACE_UNIT 4096u
 
-/* A block that several hold; holders is 2 at least. One that is held once is in no table: nearly all
-   are so, and the allocator knows them. */
+/* A block that several hold; holders is 2 at least. One that is held once is in no table: nearly
+   all are so, and the allocator knows them. */
 struct shared {
     struct shared *next; /* of the same slot */
     uint64_t address;
     unsigned holders;
 };
 
-/* `slot` is a hash table of the shared blocks by address, chained, of a power of two slots, at least
-   as many as there are such blocks when it last grew. Guarded by lock: everything but the constant
-   facts. */
+/* `slot` is a hash table of the shared blocks by address, chained, of a power of two slots, at
+   least as many as there are such blocks when it last grew. Guarded by lock: everything but the
+   constant facts. */
 struct rig_space {
     const char *name;
     uint64_t base, bytes;

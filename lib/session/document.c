@@ -304,8 +304,8 @@ static enum rig_status read_machine(struct rig_session *s, const json_t *all, co
     return RIG_OK;
 }
 
-enum rig_status document_load(struct rig_session *s, const char *text, size_t bytes,
-                              const char *memory, struct rig_error *err)
+enum rig_status document_read(const struct rig_session *s, const char *text, size_t bytes,
+                              json_t **out_document, struct rig_error *err)
 {
     json_error_t where;
     json_t *all = json_document(text, bytes, bulk[0].key, &where);
@@ -314,9 +314,19 @@ enum rig_status document_load(struct rig_session *s, const char *text, size_t by
     if (!all)
         return rig_fail_at(err, s->place.path, where.line > 0 ? (size_t)where.line : 1,
                            where.column > 0 ? (size_t)where.column : 1, "%s", where.text);
-    enum rig_status status = json_is_object(all)
-                                 ? read_head(s, all, err)
-                                 : rig_fail(err, RIG_BAD_INPUT, s->place.path, "it is no object");
+    if (!json_is_object(all)) {
+        json_decref(all);
+        return rig_fail(err, RIG_BAD_INPUT, s->place.path, "it is no object");
+    }
+    *out_document = all;
+    return RIG_OK;
+}
+
+enum rig_status document_open(struct rig_session *s, json_t *take_document, const char *memory,
+                              struct rig_error *err)
+{
+    json_t *all = take_document;
+    enum rig_status status = read_head(s, all, err);
     if (status == RIG_OK)
         status = read_names(s, json_object_get(all, "names"), err);
     if (status == RIG_OK)

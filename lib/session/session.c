@@ -56,16 +56,21 @@ static void let_signals(struct rig_session *s)
 
 /* ---- begin */
 
-static enum rig_status load(struct rig_session *s, const char *text, size_t bytes,
+/* The text goes as soon as it is read: what is made of it takes its place. */
+static enum rig_status load(struct rig_session *s, char *take_text, size_t bytes,
                             struct rig_error *err)
 {
     char *memory = NULL;
     int fd = -1;
-    enum rig_status status = RIG_OK;
-    if (s->use != RIG_SESSION_TRY && s->use != RIG_SESSION_GLANCE)
+    json_t *document = NULL;
+    enum rig_status status = document_read(s, take_text, bytes, &document, err);
+    free(take_text);
+    if (status == RIG_OK && s->use != RIG_SESSION_TRY && s->use != RIG_SESSION_GLANCE)
         status = place_memory(&s->place, &memory, &fd, err);
     if (status == RIG_OK)
-        status = document_load(s, text, bytes, memory, err);
+        status = document_open(s, document, memory, err);
+    else
+        json_decref(document);
     if (fd >= 0)
         close(fd);
     free(memory);
@@ -112,7 +117,6 @@ static enum rig_status begin_file(struct rig_session *s, const char *path, struc
     if (status != RIG_OK || !text)
         return status;
     status = load(s, text, bytes, err);
-    free(text);
     if (glance)
         return status;
     if (status == RIG_OK)

@@ -90,10 +90,14 @@ void session_drop(struct rig_session *s);
 /* document_text makes *out_text the session as the next generation of its file. */
 enum rig_status document_text(struct rig_session *s, char **out_text, struct rig_error *err);
 
-/* document_load opens s, which is not open, from the text of its file; `memory` is the directory of
-   memory files, NULL for a trial. RIG_BAD_INPUT: it breaks a rule. */
-enum rig_status document_load(struct rig_session *s, const char *text, size_t bytes,
-                              const char *memory, struct rig_error *err);
+/* document_read makes *out_document what the text of s's file holds: JSON, and an object. */
+enum rig_status document_read(const struct rig_session *s, const char *text, size_t bytes,
+                              json_t **out_document, struct rig_error *err);
+
+/* document_open opens s, which is not open, from its document; `memory` is the directory of memory
+   files, NULL for a trial. RIG_BAD_INPUT: it breaks a rule. */
+enum rig_status document_open(struct rig_session *s, json_t *take_document, const char *memory,
+                              struct rig_error *err);
 
 /* ---- requests (request.c) */
 

@@ -21,7 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     char name[] = "fuzz";
     s->place.path = name;
     strcpy(s->boot, "this");
-    enum rig_status status = document_load(s, text, length, NULL, &err);
+    json_t *document = NULL;
+    enum rig_status status = document_read(s, text, length, &document, &err);
+    if (status == RIG_OK)
+        status = document_open(s, document, NULL, &err);
     if (status == RIG_OK && end) {
         char *lines = strndup(end + 1, bytes - length - 1);
         if (lines)
