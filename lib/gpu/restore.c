@@ -167,17 +167,17 @@ static enum rig_status restore_memory(struct restore *x, const json_t *j, struct
 
 /* ---- page tables */
 
-static bool read_table(struct cursor *c, struct rig_saved_table *out)
+static bool read_table(struct line_cursor *c, struct rig_saved_table *out)
 {
-    uint64_t level = cursor_hex(c);
-    cursor_expect(c, '.');
-    out->address = cursor_hex(c);
-    cursor_expect(c, '.');
-    out->offset = cursor_hex(c);
-    cursor_expect(c, '.');
-    out->complete = cursor_take(c, 'c');
-    out->linked = cursor_take(c, 'l');
-    out->kept = cursor_take(c, 'k');
+    uint64_t level = line_hex(c);
+    line_expect(c, '.');
+    out->address = line_hex(c);
+    line_expect(c, '.');
+    out->offset = line_hex(c);
+    line_expect(c, '.');
+    out->complete = line_take(c, 'c');
+    out->linked = line_take(c, 'l');
+    out->kept = line_take(c, 'k');
     out->level = (uint8_t)level;
     return !c->failed && level <= UINT8_MAX && out->offset <= UINT64_MAX - 4096;
 }
@@ -196,12 +196,12 @@ static enum rig_status restore_tables(const struct restore *x, struct rig_memory
     struct rig_saved_table saved;
     if (!json_get_text(j, "tables", &text))
         return bad(err, "a page table");
-    struct cursor c = {.at = text};
+    struct line_cursor c = {.at = text};
     if (!read_table(&c, &saved) || saved.offset != m->root)
         return bad(err, "a root table");
     enum rig_status status = rig_page_table_load(m->format, m->own_base, &gpu_memory_table_ops, m,
                                                  &saved, &m->tables, err);
-    while (status == RIG_OK && cursor_take(&c, ',')) {
+    while (status == RIG_OK && line_take(&c, ',')) {
         if (!read_table(&c, &saved))
             return bad(err, "a page table");
         uint64_t page = saved.offset & ~UINT64_C(4095);
@@ -245,8 +245,8 @@ static bool is_done(const struct restore *x, const struct saved *s)
     return !s->has_of && (s->tables == '-' || (s->tables == 'w' && !x->anew));
 }
 
-static enum rig_status restore_mapping(struct restore *x, struct rig_memory *m, struct cursor *c,
-                                       struct rig_error *err)
+static enum rig_status restore_mapping(struct restore *x, struct rig_memory *m,
+                                       struct line_cursor *c, struct rig_error *err)
 {
     uint64_t last = m->last_mapping;
     struct mapping *p = mapping_new(m, false);
@@ -278,11 +278,11 @@ static enum rig_status restore_mappings(struct restore *x, struct rig_memory *m,
                                         struct rig_error *err)
 {
     const json_t *lines = json_object_get(j, "mappings");
-    struct cursor c = {.at = json_string_value(lines)};
+    struct line_cursor c = {.at = json_string_value(lines)};
     if (!c.at || strlen(c.at) != json_string_length(lines))
         return bad(err, "a list of mappings");
     enum rig_status status = RIG_OK;
-    for (bool more = *c.at != '\0'; more && status == RIG_OK; more = cursor_take(&c, ';'))
+    for (bool more = *c.at != '\0'; more && status == RIG_OK; more = line_take(&c, ';'))
         status = restore_mapping(x, m, &c, err);
     return status;
 }

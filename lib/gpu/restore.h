@@ -2,37 +2,8 @@
 #ifndef RIG_RESTORE_H
 #define RIG_RESTORE_H
 
+#include "base/lines.h"
 #include "gpu/memories.h"
-
-/* A text being read. Once it failed nothing is taken from it any more: it is at an end. */
-struct cursor {
-    const char *at;
-    bool failed;
-};
-
-static inline void cursor_fail(struct cursor *c)
-{
-    c->failed = true;
-    c->at = "";
-}
-
-/* cursor_take is true iff the next character is that one, which is past then; cursor_expect fails
-   where it is not. `wanted` is no NUL. */
-static inline bool cursor_take(struct cursor *c, char wanted)
-{
-    bool there = *c->at == wanted;
-    c->at += there;
-    return there;
-}
-
-static inline void cursor_expect(struct cursor *c, char wanted)
-{
-    if (!cursor_take(c, wanted))
-        cursor_fail(c);
-}
-
-/* cursor_hex is a number of 1 to 16 lower-case hexadecimal digits. */
-uint64_t cursor_hex(struct cursor *c);
 
 /* What a mapping's line says beside the mapping. */
 struct saved {
@@ -62,6 +33,6 @@ bool restore_grow(void **array, size_t used, size_t *room, size_t size);
 
 /* restore_line reads a mapping's line (save.c), up to its semicolon or the text's end, into *s, its
    regions into x; c->failed says that it breaks a rule. False: memory ran out. */
-bool restore_line(struct cursor *c, struct restore *x, struct saved *s);
+bool restore_line(struct line_cursor *c, struct restore *x, struct saved *s);
 
 #endif

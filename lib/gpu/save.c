@@ -15,63 +15,10 @@
 #include "gpu/save.h"
 
 #include "base/json.h"
+#include "base/lines.h"
 #include "gpu/memories.h"
 
 #include <stdlib.h>
-
-/* Text that grows. */
-struct text {
-    char *at;
-    size_t used, room;
-};
-
-/* Makes room for `bytes` bytes. False: memory ran out. */
-static bool make_room(struct text *t, size_t bytes)
-{
-    if (t->room - t->used >= bytes)
-        return true;
-    size_t room = t->room * 2 + bytes + 64;
-    char *grown = realloc(t->at, room);
-    if (!grown)
-        return false;
-    t->at = grown;
-    t->room = room;
-    return true;
-}
-
-/* What follows puts into room that is there. */
-
-static inline void put_char(struct text *t, char c)
-{
-    t->at[t->used++] = c;
-}
-
-static inline void put_if(struct text *t, bool there, char c)
-{
-    t->at[t->used] = c;
-    t->used += there;
-}
-
-#define HEX_MOST 16
-
-static inline void put_hex(struct text *t, uint64_t value)
-{
-    unsigned count = 1 + (63 - (unsigned)__builtin_clzll(value | 1)) / 4;
-    char *to = t->at + t->used;
-    for (unsigned i = count; i-- > 0; value >>= 4)
-        to[i] = "0123456789abcdef"[value & 15];
-    t->used += count;
-}
-
-/* A field: the number, or `-`. */
-static void put_field(struct text *t, bool there, uint64_t value)
-{
-    put_char(t, ' ');
-    if (there)
-        put_hex(t, value);
-    else
-        put_char(t, '-');
-}
 
 /* ---- a mapping's line */
 
@@ -83,35 +30,35 @@ static size_t memory_index(const struct rig_gpus *g, const struct rig_memory *m)
     return i;
 }
 
-static void put_state(struct text *t, const struct mapping *p)
+static void put_state(struct line_text *t, const struct mapping *p)
 {
     static const char states[] = {
         [MAPPING_MAKING] = 'C', [MAPPING_LIVE] = 'L', [MAPPING_CUT] = 'C',
         [MAPPING_KEPT] = 'K',   [MAPPING_HELD] = 'H', [MAPPING_GONE] = 'G',
     };
-    put_char(t, ' ');
-    put_char(t, states[p->state]);
-    put_if(t, p->peer, 'p');
-    put_if(t, p->to_gpu, 'g');
-    put_if(t, p->uncached, 'u');
-    put_if(t, p->holds_addresses, 'a');
-    put_if(t, p->owns_ranges, 'r');
-    put_if(t, p->due, 'd');
-    put_char(t, p->has_kind ? (char)('0' + (int)p->kind) : 'n');
+    line_put(t, ' ');
+    line_put(t, states[p->state]);
+    line_put_if(t, p->peer, 'p');
+    line_put_if(t, p->to_gpu, 'g');
+    line_put_if(t, p->uncached, 'u');
+    line_put_if(t, p->holds_addresses, 'a');
+    line_put_if(t, p->owns_ranges, 'r');
+    line_put_if(t, p->due, 'd');
+    line_put(t, p->has_kind ? (char)('0' + (int)p->kind) : 'n');
 }
 
-static void put_of(struct text *t, const struct rig_gpus *g, const struct mapping *p)
+static void put_of(struct line_text *t, const struct rig_gpus *g, const struct mapping *p)
 {
-    put_char(t, ' ');
+    line_put(t, ' ');
     if (!p->member) {
-        put_char(t, '-');
+        line_put(t, '-');
         return;
     }
-    put_hex(t, memory_index(g, p->of->memory));
-    put_char(t, '.');
-    put_hex(t, p->of->number);
-    put_if(t, p->member->keeps_owner, 'k');
-    put_if(t, p->member->stuck, 's');
+    line_put_hex(t, memory_index(g, p->of->memory));
+    line_put(t, '.');
+    line_put_hex(t, p->of->number);
+    line_put_if(t, p->member->keeps_owner, 'k');
+    line_put_if(t, p->member->stuck, 's');
 }
 
 /* Whether m mapped the same memory at the same addresses again, since what ended there may still be
@@ -142,56 +89,56 @@ static char tables_of(const struct rig_memory *m, const struct mapping *p)
 }
 
 /* ",HEX+HEX" at most. */
-#define RANGE_MOST (2 * HEX_MOST + 2)
+#define RANGE_MOST (2 * LINE_HEX_MOST + 2)
 
-static void put_range(struct text *t, const struct rig_range *range, char before)
+static void put_range(struct line_text *t, const struct rig_range *range, char before)
 {
-    put_if(t, before != '\0', before);
-    put_hex(t, range->address);
-    put_char(t, '+');
-    put_hex(t, range->bytes);
+    line_put_if(t, before != '\0', before);
+    line_put_hex(t, range->address);
+    line_put(t, '+');
+    line_put_hex(t, range->bytes);
 }
 
-static void put_ranges(struct text *t, const struct mapping *p)
+static void put_ranges(struct line_text *t, const struct mapping *p)
 {
-    put_char(t, ' ');
+    line_put(t, ' ');
     for (size_t i = 0; i < p->count; i++)
         put_range(t, &p->ranges[i], i > 0 ? ',' : '\0');
-    put_if(t, p->count == 0, '-');
+    line_put_if(t, p->count == 0, '-');
 }
 
 /* Seven numbers, as many separators, three flags, at most. */
-#define REGION_MOST (7 * (HEX_MOST + 1) + 3)
+#define REGION_MOST (7 * (LINE_HEX_MOST + 1) + 3)
 
-static void put_region(struct text *t, const struct rig_gpus *g, const struct region *r)
+static void put_region(struct line_text *t, const struct rig_gpus *g, const struct region *r)
 {
     const struct mapping *p = r->mapping;
-    put_hex(t, r->id);
-    put_char(t, '.');
-    put_if(t, r->out, 'o');
-    put_if(t, p->kept == r, 'k');
-    put_if(t, p->original == r, 'f');
+    line_put_hex(t, r->id);
+    line_put(t, '.');
+    line_put_if(t, r->out, 'o');
+    line_put_if(t, p->kept == r, 'k');
+    line_put_if(t, p->original == r, 'f');
     const uint64_t numbers[] = {(uint64_t)r->origin, r->skip, r->bytes, r->of};
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(numbers); i++) {
-        put_char(t, '.');
-        put_hex(t, numbers[i]);
+        line_put(t, '.');
+        line_put_hex(t, numbers[i]);
     }
-    put_char(t, '.');
-    put_hex(t, r->owner ? memory_index(g, r->owner) : 0);
+    line_put(t, '.');
+    line_put_hex(t, r->owner ? memory_index(g, r->owner) : 0);
 }
 
-static void put_clients(struct text *t, const struct mapping *p)
+static void put_clients(struct line_text *t, const struct mapping *p)
 {
-    put_char(t, ' ');
+    line_put(t, ' ');
     for (size_t i = 0; i < p->client_count; i++) {
-        put_if(t, i > 0, ',');
-        put_hex(t, (uint64_t)p->clients[i]);
+        line_put_if(t, i > 0, ',');
+        line_put_hex(t, (uint64_t)p->clients[i]);
     }
-    put_if(t, p->client_count == 0, '-');
+    line_put_if(t, p->client_count == 0, '-');
 }
 
 /* Only of borrowed memory of a space. */
-static void put_lent(struct text *t, const struct mapping *p)
+static void put_lent(struct line_text *t, const struct mapping *p)
 {
     for (size_t i = 0; i < p->lent_count; i++)
         put_range(t, &p->lent[i], i > 0 ? ',' : ' ');
@@ -205,42 +152,45 @@ struct listed {
 };
 
 /* All fields but lists: eleven numbers and their separators, and letters. */
-#define FIELDS_MOST (11 * (HEX_MOST + 1) + 32)
+#define FIELDS_MOST (11 * (LINE_HEX_MOST + 1) + 32)
+
+/* What most lines take at most. */
+#define LINE_LIKELY 100
 
 /* False: memory ran out. */
-static bool put_mapping(struct text *t, const struct rig_gpus *g, const struct mapping *p,
+static bool put_mapping(struct line_text *t, const struct rig_gpus *g, const struct mapping *p,
                         const struct listed *list)
 {
     const struct rig_memory *m = p->memory;
     size_t regions = 0;
     for (size_t i = p->scratch; i > 0; i = list[i - 1].previous)
         regions++;
-    if (!make_room(t, FIELDS_MOST + (p->count + p->lent_count) * RANGE_MOST +
-                          regions * REGION_MOST + p->client_count * (HEX_MOST + 1)))
+    if (!line_room(t, FIELDS_MOST + (p->count + p->lent_count) * RANGE_MOST +
+                          regions * REGION_MOST + p->client_count * (LINE_HEX_MOST + 1)))
         return false;
-    put_if(t, t->used > 0, ';');
-    put_hex(t, p->number);
+    line_put_if(t, t->used > 0, ';');
+    line_put_hex(t, p->number);
     put_state(t, p);
-    put_field(t, true, p->address);
-    put_field(t, true, p->bytes);
-    put_field(t, true, (uint64_t)p->target.memory);
-    put_if(t, p->target.snooped, 's');
-    put_char(t, '.');
-    put_hex(t, p->target.peer);
-    put_field(t, true, p->peer_base);
-    put_field(t, p->hold != NULL, p->hold ? p->hold->id : 0);
-    put_field(t, p->view != NULL, p->view_skip);
+    line_put_field(t, true, p->address);
+    line_put_field(t, true, p->bytes);
+    line_put_field(t, true, (uint64_t)p->target.memory);
+    line_put_if(t, p->target.snooped, 's');
+    line_put(t, '.');
+    line_put_hex(t, p->target.peer);
+    line_put_field(t, true, p->peer_base);
+    line_put_field(t, p->hold != NULL, p->hold ? p->hold->id : 0);
+    line_put_field(t, p->view != NULL, p->view_skip);
     put_of(t, g, p);
-    put_field(t, true, p->stuck_peers);
-    put_char(t, ' ');
-    put_char(t, tables_of(m, p));
+    line_put_field(t, true, p->stuck_peers);
+    line_put(t, ' ');
+    line_put(t, tables_of(m, p));
     put_ranges(t, p);
-    put_char(t, ' ');
+    line_put(t, ' ');
     for (size_t i = p->scratch; i > 0; i = list[i - 1].previous) {
         put_region(t, g, list[i - 1].region);
-        put_if(t, list[i - 1].previous > 0, ',');
+        line_put_if(t, list[i - 1].previous > 0, ',');
     }
-    put_if(t, regions == 0, '-');
+    line_put_if(t, regions == 0, '-');
     put_clients(t, p);
     put_lent(t, p);
     return true;
@@ -250,19 +200,19 @@ static bool put_mapping(struct text *t, const struct rig_gpus *g, const struct m
 
 static enum rig_status save_table(void *to, const struct rig_saved_table *saved)
 {
-    struct text *t = to;
-    if (!make_room(t, 3 * (HEX_MOST + 1) + 8))
+    struct line_text *t = to;
+    if (!line_room(t, 3 * (LINE_HEX_MOST + 1) + 8))
         return RIG_FAILED;
-    put_if(t, t->used > 0, ',');
-    put_hex(t, saved->level);
-    put_char(t, '.');
-    put_hex(t, saved->address);
-    put_char(t, '.');
-    put_hex(t, saved->offset);
-    put_char(t, '.');
-    put_if(t, saved->complete, 'c');
-    put_if(t, saved->linked, 'l');
-    put_if(t, saved->kept, 'k');
+    line_put_if(t, t->used > 0, ',');
+    line_put_hex(t, saved->level);
+    line_put(t, '.');
+    line_put_hex(t, saved->address);
+    line_put(t, '.');
+    line_put_hex(t, saved->offset);
+    line_put(t, '.');
+    line_put_if(t, saved->complete, 'c');
+    line_put_if(t, saved->linked, 'l');
+    line_put_if(t, saved->kept, 'k');
     return RIG_OK;
 }
 
@@ -280,13 +230,13 @@ static void list_regions(const struct rig_memory *m, struct listed *list)
 static json_t *saved_mappings(const struct rig_gpus *g, const struct rig_memory *m)
 {
     struct listed *list = calloc(m->regions.count + 1, sizeof *list);
-    struct text t = {.at = NULL};
+    struct line_text t = {.at = NULL};
     struct mapping *oldest = NULL;
     for (struct mapping *p = m->mappings; p; p = p->next) {
         p->scratch = 0;
         oldest = p;
     }
-    bool whole = list && make_room(&t, 1);
+    bool whole = list && line_room(&t, m->regions.count * LINE_LIKELY);
     if (whole)
         list_regions(m, list);
     for (const struct mapping *p = oldest; p && whole; p = p->previous)
@@ -299,7 +249,7 @@ static json_t *saved_mappings(const struct rig_gpus *g, const struct rig_memory 
 
 static json_t *saved_tables(const struct rig_memory *m)
 {
-    struct text t = {.at = NULL};
+    struct line_text t = {.at = NULL};
     json_t *tables = NULL;
     if (!m->tables)
         tables = json_string("");

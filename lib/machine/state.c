@@ -1,8 +1,16 @@
 /* The function layer's part of a saved machine: who was taken, how far its release came, who keeps
-   it and what it holds. */
+   it and what it holds. What a function holds is one text, a line a hold, oldest first, with
+   semicolons between them:
+
+     ID FLAGS GRANT MEMORY BYTES OFFSET RANGES
+
+   ID is the hold's, GRANT the grant's. FLAGS are p pinned, l let go, a abandoned, f seen in a file,
+   or `-`. MEMORY is where the process sees it, OFFSET where in the file. A range is ADDRESS+BYTES,
+   with commas between them. */
 #include "machine/functions.h"
 
 #include "base/json.h"
+#include "base/lines.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,29 +20,45 @@
 
 /* ---- saving */
 
-static json_t *saved_hold(const struct device_hold *hold)
+/* False: memory ran out. */
+static bool put_hold(struct line_text *t, const struct device_hold *hold)
 {
     const struct rig_grant *g = &hold->grant;
-    return json_pack("{sI sb sb sb s{sI so sI so sI sb}}", "id", (json_int_t)hold->id, "pinned",
-                     hold->pinned, "let_go", hold->let_go, "abandoned", hold->abandoned, "grant",
-                     "id", (json_int_t)g->id, "memory", json_hex((uint64_t)(uintptr_t)g->memory),
-                     "bytes", (json_int_t)g->bytes, "ranges", json_ranges(g->ranges, g->count),
-                     "offset", (json_int_t)g->offset, "file", g->path != NULL);
+    bool file = g->path != NULL;
+    if (!line_room(t, (5 + 2 * (size_t)g->count) * (LINE_HEX_MOST + 1) + 8))
+        return false;
+    line_put_if(t, t->used > 0, ';');
+    line_put_hex(t, hold->id);
+    line_put(t, ' ');
+    line_put_if(t, hold->pinned, 'p');
+    line_put_if(t, hold->let_go, 'l');
+    line_put_if(t, hold->abandoned, 'a');
+    line_put_if(t, file, 'f');
+    line_put_if(t, !hold->pinned && !hold->let_go && !hold->abandoned && !file, '-');
+    const uint64_t numbers[] = {g->id, (uint64_t)(uintptr_t)g->memory, g->bytes, g->offset};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(numbers); i++)
+        line_put_field(t, true, numbers[i]);
+    for (int i = 0; i < g->count; i++) {
+        line_put(t, i > 0 ? ',' : ' ');
+        line_put_hex(t, g->ranges[i].address);
+        line_put(t, '+');
+        line_put_hex(t, g->ranges[i].bytes);
+    }
+    return true;
 }
 
-/* Oldest first, so that a restore enters them in the order they were made. */
 static json_t *saved_holds(const struct rig_device *dev)
 {
-    json_t *all = json_array();
+    struct line_text t = {.at = NULL};
     const struct device_hold *oldest = dev->holds;
     while (oldest && oldest->next)
         oldest = oldest->next;
-    for (; oldest; oldest = oldest->previous)
-        if (json_array_append_new(all, saved_hold(oldest)) != 0) {
-            json_decref(all);
-            return NULL;
-        }
-    return all;
+    bool whole = line_room(&t, 0);
+    for (; oldest && whole; oldest = oldest->previous)
+        whole = put_hold(&t, oldest);
+    json_t *text = whole ? json_stringn_nocheck(t.at, t.used) : NULL;
+    free(t.at);
+    return text;
 }
 
 static json_t *saved_keepers(const struct rig_device *dev)
@@ -106,48 +130,66 @@ static enum rig_status bad(struct rig_error *err, const char *what)
     return rig_fail(err, RIG_BAD_INPUT, "machine", "%s is missing or wrong", what);
 }
 
-static enum rig_status read_grant(const struct rig_machine *m, const json_t *j, struct rig_grant *g)
+/* A new array of the ranges, whose addresses and sizes are whole pages; NULL: memory ran out. */
+static struct rig_bus_range *read_ranges(struct line_cursor *c, uint64_t page, uint64_t bytes,
+                                         int *out_count)
 {
-    uint64_t memory, page = m->page_size;
-    bool file;
-    if (!json_get_count(j, "id", &g->id) || g->id == 0 || !json_get_hex(j, "memory", &memory) ||
-        memory > UINTPTR_MAX || !json_get_count(j, "bytes", &g->bytes) || g->bytes == 0 ||
-        !json_get_count(j, "offset", &g->offset) || !json_get_bool(j, "file", &file))
-        return RIG_BAD_INPUT;
-    enum rig_status status = json_get_ranges(j, "ranges", RANGES_MAX, &g->ranges, &g->count);
-    if (status != RIG_OK)
-        return status;
-    g->memory = (void *)(uintptr_t)memory;
-    g->path = file ? m->memory_path : NULL;
-    uint64_t sum = 0;
-    for (int i = 0; i < g->count; i++)
-        if (((g->ranges[i].address | g->ranges[i].bytes) & (page - 1)) != 0 ||
-            !rig_add(sum, g->ranges[i].bytes, &sum))
-            return RIG_BAD_INPUT;
-    return sum == g->bytes ? RIG_OK : RIG_BAD_INPUT;
+    size_t count = line_items(c);
+    line_need(c, count <= RANGES_MAX);
+    struct rig_bus_range *ranges = calloc(c->failed ? 1 : count, sizeof *ranges);
+    uint64_t sum = 0, end;
+    for (size_t i = 0; ranges && !c->failed && i < count; i++) {
+        line_expect(c, i > 0 ? ',' : ' ');
+        ranges[i].address = line_hex(c);
+        line_expect(c, '+');
+        ranges[i].bytes = line_hex(c);
+        line_need(c, ((ranges[i].address | ranges[i].bytes) & (page - 1)) == 0 &&
+                         ranges[i].bytes > 0 && ranges[i].bytes <= INT64_MAX &&
+                         rig_add(ranges[i].address, ranges[i].bytes, &end) &&
+                         rig_add(sum, ranges[i].bytes, &sum));
+    }
+    line_need(c, sum == bytes);
+    *out_count = (int)count;
+    return ranges;
 }
 
-static enum rig_status read_hold(const json_t *j, struct device_hold *hold)
+/* False: memory ran out. */
+static bool read_hold(struct line_cursor *c, struct device_hold *hold)
 {
     const struct rig_machine *m = hold->device->machine;
-    if (!json_get_count(j, "id", &hold->id) || hold->id == 0 ||
-        hold->id > m->functions->last_hold || !json_get_bool(j, "let_go", &hold->let_go) ||
-        !json_get_bool(j, "abandoned", &hold->abandoned))
-        return RIG_BAD_INPUT;
-    return read_grant(m, json_object_get(j, "grant"), &hold->grant);
+    struct rig_grant *g = &hold->grant;
+    hold->id = line_hex(c);
+    line_expect(c, ' ');
+    hold->pinned = line_take(c, 'p');
+    hold->let_go = line_take(c, 'l');
+    hold->abandoned = line_take(c, 'a');
+    bool file = line_take(c, 'f');
+    line_need(c, hold->pinned || hold->let_go || hold->abandoned || file || line_take(c, '-'));
+    g->path = file ? m->memory_path : NULL;
+    g->id = line_number(c);
+    uint64_t memory = line_number(c);
+    g->memory = (void *)(uintptr_t)memory;
+    g->bytes = line_number(c);
+    g->offset = line_number(c);
+    line_need(c, hold->id > 0 && hold->id <= m->functions->last_hold && g->id > 0 &&
+                     g->id <= INT64_MAX && memory <= UINTPTR_MAX && g->bytes > 0 &&
+                     g->bytes <= INT64_MAX && g->offset <= INT64_MAX);
+    g->ranges = read_ranges(c, m->page_size, g->bytes, &g->count);
+    line_need(c, *c->at == '\0' || *c->at == ';');
+    return g->ranges != NULL;
 }
 
-static enum rig_status restore_hold(struct rig_device *dev, const json_t *j, struct rig_error *err)
+static enum rig_status restore_hold(struct rig_device *dev, struct line_cursor *c,
+                                    struct rig_error *err)
 {
-    bool pinned;
-    if (!json_get_bool(j, "pinned", &pinned))
-        return bad(err, "a hold's kind");
-    struct device_hold *hold = hold_new(dev, pinned);
+    struct device_hold *hold = hold_new(dev, false);
     if (!hold)
         return rig_fail_memory(err);
-    enum rig_status status = read_hold(j, hold);
+    enum rig_status status = read_hold(c, hold) ? RIG_OK : RIG_FAILED;
+    if (status == RIG_OK && c->failed)
+        status = RIG_BAD_INPUT;
     hold->placed =
-        status == RIG_OK && !pinned &&
+        status == RIG_OK && !hold->pinned &&
         is_reserved(dev->machine, (uint64_t)(uintptr_t)hold->grant.memory, hold->grant.bytes);
     if (status == RIG_OK)
         status = hold_enter(hold);
@@ -158,6 +200,18 @@ static enum rig_status restore_hold(struct rig_device *dev, const json_t *j, str
     }
     dev->machine->functions->restored_count++;
     return RIG_OK;
+}
+
+static enum rig_status restore_holds(struct rig_device *dev, const json_t *j, struct rig_error *err)
+{
+    const json_t *text = json_object_get(j, "holds");
+    struct line_cursor c = {.at = json_string_value(text)};
+    if (!c.at || strlen(c.at) != json_string_length(text))
+        return bad(err, "what a function holds");
+    enum rig_status status = RIG_OK;
+    for (bool more = *c.at != '\0'; more && status == RIG_OK; more = line_take(&c, ';'))
+        status = restore_hold(dev, &c, err);
+    return status;
 }
 
 static enum rig_status restore_keeper(struct rig_device *dev, const json_t *j,
@@ -224,12 +278,7 @@ static enum rig_status restore_device(struct rig_machine *m, const json_t *j, st
         if ((status = restore_keeper(dev, one, err)) != RIG_OK)
             return status;
     }
-    json_array_foreach(json_object_get(j, "holds"), k, one)
-    {
-        if ((status = restore_hold(dev, one, err)) != RIG_OK)
-            return status;
-    }
-    return RIG_OK;
+    return restore_holds(dev, j, err);
 }
 
 static int by_id(const void *a, const void *b)

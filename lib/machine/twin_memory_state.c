@@ -1,10 +1,19 @@
-/* The saved state of a twin's system memory: grants, pins, reserved addresses. */
+/* The saved state of a twin's system memory: grants, pins, reserved addresses. Grants are one text,
+   a line each, with semicolons between them:
+
+     ID FUNCTION FLAG MEMORY BYTES DEVICE PIECES
+
+   FUNCTION is its number in the topology, FLAG p for a pin, or `-`, DEVICE where it lies on the bus
+   where that is translated, or `-`. A piece is AT+BYTES, then o if it is of the process's own
+   pages, with commas between them. */
 #include "machine/twins.h"
 
 #include "base/json.h"
+#include "base/lines.h"
 
 #include <search.h>
 #include <stdlib.h>
+#include <string.h>
 
 static enum rig_status bad(struct rig_error *err, const char *what)
 {
@@ -15,33 +24,33 @@ static enum rig_status bad(struct rig_error *err, const char *what)
 
 struct saving {
     struct twin *w;
-    json_t *grants, *orphans;
+    struct line_text grants;
+    json_t *orphans;
     bool whole;
 };
 
-static json_t *saved_pieces(const struct twin_grant *grant)
+/* False: memory ran out. */
+static bool put_grant(struct line_text *t, const struct twin_grant *grant)
 {
-    json_t *all = json_array();
+    if (!line_room(t, 6 * (LINE_HEX_MOST + 1) + (size_t)grant->pieces * (2 * LINE_HEX_MOST + 3)))
+        return false;
+    line_put_if(t, t->used > 0, ';');
+    line_put_hex(t, grant->id);
+    line_put_field(t, true, (uint64_t)grant->function);
+    line_put(t, ' ');
+    line_put(t, grant->pin ? 'p' : '-');
+    line_put_field(t, true, grant->memory);
+    line_put_field(t, true, grant->bytes);
+    line_put_field(t, grant->translated, grant->device);
     for (int i = 0; i < grant->pieces; i++) {
         const struct twin_piece *piece = &grant->piece[i];
-        json_t *one =
-            json_pack("[o I b]", json_hex(piece->at), (json_int_t)piece->bytes, piece->own);
-        if (json_array_append_new(all, one) != 0) {
-            json_decref(all);
-            return NULL;
-        }
+        line_put(t, i > 0 ? ',' : ' ');
+        line_put_hex(t, piece->at);
+        line_put(t, '+');
+        line_put_hex(t, piece->bytes);
+        line_put_if(t, piece->own, 'o');
     }
-    return all;
-}
-
-static json_t *saved_grant(const struct twin *w, const struct twin_grant *grant)
-{
-    char name[RIG_BDF_MAX];
-    rig_bdf_format(w->function[grant->function].facts->bdf, name);
-    return json_pack("{sI ss sb so sI so so}", "id", (json_int_t)grant->id, "function", name, "pin",
-                     grant->pin, "memory", json_hex(grant->memory), "bytes",
-                     (json_int_t)grant->bytes, "pieces", saved_pieces(grant), "device",
-                     grant->translated ? json_hex(grant->device) : json_null());
+    return true;
 }
 
 /* A pinned page may be in several pins; it is an orphan once. */
@@ -66,8 +75,7 @@ static void save_one(const void *node, VISIT visit, void *closure)
     const struct twin_grant *grant = *(struct twin_grant *const *)node;
     if ((visit != postorder && visit != leaf) || !s->whole)
         return;
-    s->whole = json_array_append_new(s->grants, saved_grant(s->w, grant)) == 0 &&
-               (!grant->pin || save_orphans(s, grant));
+    s->whole = put_grant(&s->grants, grant) && (!grant->pin || save_orphans(s, grant));
 }
 
 static json_t *saved_reserved(const struct twin *w)
@@ -86,11 +94,13 @@ static json_t *saved_reserved(const struct twin *w)
 
 enum rig_status memory_save(struct twin *w, json_t *out_state, struct rig_error *err)
 {
-    struct saving s = {w, json_array(), json_array(), true};
-    s.whole = s.grants && s.orphans;
+    struct saving s = {.w = w, .orphans = json_array()};
+    s.whole = s.orphans && line_room(&s.grants, 0);
     if (s.whole)
         twalk_r(w->grants, save_one, &s);
-    bool whole = json_object_set_new(out_state, "grants", s.grants) == 0 && s.whole;
+    json_t *grants = s.whole ? json_stringn_nocheck(s.grants.at, s.grants.used) : NULL;
+    free(s.grants.at);
+    bool whole = json_object_set_new(out_state, "grants", grants) == 0;
     whole = json_object_set_new(out_state, "orphans", s.orphans) == 0 && whole;
     whole = json_object_set_new(out_state, "reserved", saved_reserved(w)) == 0 && whole;
     whole = json_object_set_new(out_state, "last_grant", json_integer((json_int_t)w->last_grant)) ==
@@ -109,29 +119,27 @@ static bool in_system(const struct twin *w, uint64_t at, uint64_t bytes)
            w->system_bytes - (at - w->system_base) >= bytes;
 }
 
-static enum rig_status load_pieces(struct twin *w, struct twin_grant *grant, const json_t *all,
+static enum rig_status load_pieces(struct twin *w, struct twin_grant *grant, struct line_cursor *c,
                                    struct rig_error *err)
 {
-    size_t i;
-    const json_t *one;
     uint64_t sum = 0;
-    json_array_foreach(all, i, one)
-    {
-        struct twin_piece piece = {.own = json_is_true(json_array_get(one, 2))};
-        const json_t *bytes = json_array_get(one, 1);
-        if (!json_hex_value(json_array_get(one, 0), &piece.at) || !json_is_integer(bytes) ||
-            json_integer_value(bytes) <= 0)
-            return bad(err, "a grant's pages");
-        piece.bytes = (uint64_t)json_integer_value(bytes);
-        if ((piece.own ? !grant->pin || ((piece.at | piece.bytes) & (w->machine.page_size - 1))
+    line_expect(c, ' ');
+    do {
+        struct twin_piece piece = {.at = line_hex(c)};
+        line_expect(c, '+');
+        piece.bytes = line_hex(c);
+        piece.own = line_take(c, 'o');
+        if (c->failed || piece.bytes == 0 || piece.bytes > INT64_MAX ||
+            (piece.own ? !grant->pin || ((piece.at | piece.bytes) & (w->machine.page_size - 1))
                        : !in_system(w, piece.at, piece.bytes)) ||
             !rig_add(sum, piece.bytes, &sum))
             return bad(err, "a grant's pages");
         enum rig_status status = grant_add_piece(grant, piece, true, err);
         if (status != RIG_OK)
             return status;
-    }
-    return grant->pieces > 0 && sum == grant->bytes ? RIG_OK : bad(err, "a grant's size");
+    } while (line_take(c, ','));
+    return sum == grant->bytes && (*c->at == '\0' || *c->at == ';') ? RIG_OK
+                                                                    : bad(err, "a grant's size");
 }
 
 /* Takes the grant's device addresses and has them lead to its pages. Those of the process before
@@ -169,36 +177,49 @@ static enum rig_status take_pages(struct twin *w, const struct twin_grant *grant
     return RIG_OK;
 }
 
-static enum rig_status load_grant(struct twin *w, const json_t *j, struct rig_error *err)
+static enum rig_status load_grant(struct twin *w, struct line_cursor *c, struct rig_error *err)
 {
-    struct rig_bdf bdf;
-    int function =
-        json_get_bdf(j, "function", &bdf) ? rig_topology_find_bdf(w->machine.topology, bdf) : -1;
-    bool pin;
-    if (function < 0 || !json_get_bool(j, "pin", &pin))
+    uint64_t id = line_hex(c), function = line_number(c), end;
+    line_expect(c, ' ');
+    bool pin = line_take(c, 'p'), translated;
+    line_need(c, pin || line_take(c, '-'));
+    if (c->failed || function >= (uint64_t)w->count)
         return bad(err, "a grant's function");
-    struct twin_grant *grant = grant_new(w, function, pin);
+    struct twin_grant *grant = grant_new(w, (int)function, pin);
     if (!grant)
         return rig_fail_memory(err);
     w->last_grant--;
+    grant->id = id;
+    grant->memory = line_number(c);
+    grant->bytes = line_number(c);
+    grant->device = line_field(c, &translated);
     enum rig_status status = RIG_OK;
-    uint64_t end;
-    if (!json_get_count(j, "id", &grant->id) || grant->id == 0 || grant->id > w->last_grant ||
-        grant_find(w, grant->id) || !json_get_hex(j, "memory", &grant->memory) ||
-        !json_get_count(j, "bytes", &grant->bytes) || !rig_add(grant->memory, grant->bytes, &end) ||
+    if (c->failed || id == 0 || id > w->last_grant || grant_find(w, id) ||
+        grant->bytes > INT64_MAX || !rig_add(grant->memory, grant->bytes, &end) ||
         (!pin && grant_at(w, grant->memory)))
         status = bad(err, "a grant");
     if (status == RIG_OK)
-        status = load_pieces(w, grant, json_object_get(j, "pieces"), err);
+        status = load_pieces(w, grant, c, err);
     if (status == RIG_OK)
         status = take_pages(w, grant, err);
-    if (status == RIG_OK && json_get_hex(j, "device", &grant->device))
+    if (status == RIG_OK && translated)
         status = w->function[function].translated ? load_translation(w, grant, err)
                                                   : bad(err, "a grant's device address");
     if (status == RIG_OK)
         status = grant_enter(w, grant, NULL, err);
     if (status != RIG_OK)
         grant_drop(grant);
+    return status;
+}
+
+static enum rig_status load_grants(struct twin *w, const json_t *text, struct rig_error *err)
+{
+    struct line_cursor c = {.at = json_string_value(text)};
+    if (!c.at || strlen(c.at) != json_string_length(text))
+        return bad(err, "grants");
+    enum rig_status status = RIG_OK;
+    for (bool more = *c.at != '\0'; more && status == RIG_OK; more = line_take(&c, ';'))
+        status = load_grant(w, &c, err);
     return status;
 }
 
@@ -290,12 +311,9 @@ enum rig_status memory_load(struct twin *w, const json_t *state, struct rig_erro
         if (status != RIG_OK)
             return status;
     }
-    json_array_foreach(json_object_get(state, "grants"), i, one)
-    {
-        status = load_grant(w, one, err);
-        if (status != RIG_OK)
-            return status;
-    }
+    status = load_grants(w, json_object_get(state, "grants"), err);
+    if (status != RIG_OK)
+        return status;
     json_array_foreach(json_object_get(state, "orphans"), i, one)
     {
         status = load_orphan(w, one, err);

@@ -61,12 +61,17 @@ static const struct bulk {
 } bulk[] = {
     {"mappings", "gpus", "memories"},
     {"tables", "gpus", "memories"},
+    {"holds", "machine", "functions"},
+    {"grants", "machine", "state"},
 };
 
 /* The i-th object that has the member, or NULL. */
 static json_t *bulk_owner(const json_t *all, const struct bulk *b, size_t i)
 {
-    return json_array_get(json_object_get(json_object_get(all, b->room), b->list), i);
+    json_t *owners = json_object_get(json_object_get(all, b->room), b->list);
+    if (json_is_array(owners))
+        return json_array_get(owners, i);
+    return i == 0 ? owners : NULL;
 }
 
 static bool take_bulk(json_t *all, const struct bulk *b)
