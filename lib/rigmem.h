@@ -1175,8 +1175,12 @@ enum rig_status rig_session_release(struct rig_session *s, struct rig_memory *m,
 
 /* rig_session_close releases every GPU, gives all back, and removes the session's files; it is not
    open then. In a trial nothing is removed.
-   RIG_REFUSED  a function that was given memory by `bus` may still master the bus, unless `force`
-   RIG_FAILED   a function may still master the bus, unless `force`; the rest is released. I/O */
+   RIG_REFUSED  a function that was given memory by `bus` may still master the bus, unless `force`;
+                nothing is released
+   RIG_FAILED   and it is still open: a GPU could not be released, unless `force`, or the session's
+                file could not be removed; the rest is released. Or it is not: a function may still
+                master the bus, unless `force`, or not all that stood beside its file could be
+                removed, which the next transaction that changes tries again */
 enum rig_status rig_session_close(struct rig_session *s, bool force, struct rig_error *err);
 
 /* rig_session_gpu is the memory of the GPU named by bus address or alias that the session has.

@@ -450,7 +450,7 @@ void place_cut(const struct place *p, uint64_t bytes)
 {
     char name[NAME_MAX + 1];
     if (bytes == 0) {
-        place_remove(p, ".intent");
+        place_remove(p, ".intent", NULL);
         return;
     }
     int fd = openat(p->directory, named(p, ".intent", name), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -461,10 +461,12 @@ void place_cut(const struct place *p, uint64_t bytes)
     close(fd);
 }
 
-void place_remove(const struct place *p, const char *suffix)
+enum rig_status place_remove(const struct place *p, const char *suffix, struct rig_error *err)
 {
     char name[NAME_MAX + 1];
-    unlinkat(p->directory, named(p, suffix, name), 0);
+    if (unlinkat(p->directory, named(p, suffix, name), 0) == 0 || errno == ENOENT)
+        return RIG_OK;
+    return broke(name, err);
 }
 
 /* ---- the boot */
@@ -546,19 +548,31 @@ enum rig_status place_remove_memory(const struct place *p, struct rig_error *err
     return status;
 }
 
-bool place_clean(const struct place *p)
+static const char *const beside[] = {".tmp", ".intent"};
+
+enum rig_status place_remove_rest(const struct place *p, struct rig_error *err)
 {
-    static const char *const left[] = {".tmp", ".intent", ".d"};
-    bool any = false;
-    for (size_t i = 0; p->used && i < RIG_ARRAY_LENGTH(left); i++) {
-        char name[NAME_MAX + 1];
-        struct stat st;
-        any = any || fstatat(p->directory, named(p, left[i], name), &st, AT_SYMLINK_NOFOLLOW) == 0;
+    enum rig_status first = RIG_OK;
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(beside); i++) {
+        enum rig_status status = place_remove(p, beside[i], err);
+        first = first == RIG_OK ? status : first;
     }
-    if (!any)
-        return false;
-    place_remove(p, ".tmp");
-    place_remove(p, ".intent");
-    place_remove_memory(p, NULL);
-    return true;
+    enum rig_status status = place_remove_memory(p, err);
+    return first == RIG_OK ? status : first;
+}
+
+static bool stands(const struct place *p, const char *suffix)
+{
+    char name[NAME_MAX + 1];
+    struct stat st;
+    return fstatat(p->directory, named(p, suffix, name), &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+enum rig_status place_clean(const struct place *p, bool *out_any, struct rig_error *err)
+{
+    bool any = p->used && stands(p, ".d");
+    for (size_t i = 0; p->used && i < RIG_ARRAY_LENGTH(beside); i++)
+        any = any || stands(p, beside[i]);
+    *out_any = any;
+    return any ? place_remove_rest(p, err) : RIG_OK;
 }

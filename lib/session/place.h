@@ -60,16 +60,21 @@ void place_cut(const struct place *p, uint64_t bytes);
 enum rig_status place_memory(const struct place *p, char **out_path, int *out_fd,
                              struct rig_error *err);
 
-/* place_remove removes name + suffix, which need not be there. */
-void place_remove(const struct place *p, const char *suffix);
+/* place_remove removes name + suffix, which need not be there. RIG_FAILED, RIG_REFUSED: it stays.
+ */
+enum rig_status place_remove(const struct place *p, const char *suffix, struct rig_error *err);
 
 /* place_remove_memory removes a twin's files in name.d, and name.d if nothing else is in it.
    RIG_FAILED, RIG_REFUSED: some may be left. */
 enum rig_status place_remove_memory(const struct place *p, struct rig_error *err);
 
-/* place_clean removes what a command that was killed as it opened or closed a session left beside
-   the session's file, which is not there: name.tmp, name.intent, name.d. False: nothing was. Where
-   the lock file was not there before, nothing is an earlier command's, and it does nothing. */
-bool place_clean(const struct place *p);
+/* place_remove_rest removes all that stands beside the session's file, but the lock: name.tmp,
+   name.intent, name.d. RIG_FAILED, RIG_REFUSED: some may be left. */
+enum rig_status place_remove_rest(const struct place *p, struct rig_error *err);
+
+/* place_clean is place_remove_rest for what a command that was killed as it opened or closed a
+   session left beside the session's file, which is not there. *out_any: something was. Where the
+   lock file was not there before, nothing is an earlier command's, and it does nothing. */
+enum rig_status place_clean(const struct place *p, bool *out_any, struct rig_error *err);
 
 #endif

@@ -90,6 +90,23 @@ static enum rig_status recover(struct rig_session *s, struct rig_error *err)
     return status;
 }
 
+/* What stays keeps the lock there, which tells the next command that there is something to remove.
+ */
+static void clean(struct rig_session *s)
+{
+    bool any;
+    struct rig_error why = {.status = RIG_OK};
+    s->left = place_clean(&s->place, &any, &why) != RIG_OK;
+    if (s->left)
+        session_warn(s,
+                     "a command was killed as it opened or closed a session: what it left cannot "
+                     "be removed: %s: %s",
+                     why.what, why.why);
+    else if (any)
+        session_warn(s, "a command was killed as it opened or closed a session: what it left is "
+                        "removed");
+}
+
 static enum rig_status begin_file(struct rig_session *s, const char *path, struct rig_error *err)
 {
     enum rig_status status = place_open(path, &s->place, err);
@@ -111,9 +128,8 @@ static enum rig_status begin_file(struct rig_session *s, const char *path, struc
     char *text;
     size_t bytes;
     status = place_read(&s->place, "", &text, &bytes, err);
-    if (status == RIG_OK && !text && s->use == RIG_SESSION_CHANGE && place_clean(&s->place))
-        session_warn(s, "a command was killed as it opened or closed a session: what it left is "
-                        "removed");
+    if (status == RIG_OK && !text && s->use == RIG_SESSION_CHANGE)
+        clean(s);
     if (status != RIG_OK || !text)
         return status;
     status = load(s, text, bytes, err);
@@ -187,7 +203,7 @@ void rig_session_end(struct rig_session *take_session)
         rig_session_close(s, true, NULL);
     session_drop(s);
     if (s->place.lock >= 0 && !s->left && !place_exists(&s->place))
-        place_remove(&s->place, ".lock");
+        place_remove(&s->place, ".lock", NULL);
     place_close(&s->place);
     let_signals(s);
     for (size_t i = 0; i < s->warnings; i++)
@@ -210,7 +226,7 @@ enum rig_status rig_session_commit(struct rig_session *s, struct rig_error *err)
         return status;
     s->generation++;
     s->changed = false;
-    place_remove(&s->place, ".intent");
+    place_remove(&s->place, ".intent", NULL);
     return place_sync(&s->place, err);
 }
 
@@ -253,12 +269,14 @@ enum rig_status rig_session_start(struct rig_session *s, const struct rig_topolo
         return rig_fail(err, RIG_INVALID, s->source, "a session of it is open");
     if (s->place.path && s->place.directory < 0)
         return rig_fail(err, RIG_REFUSED, s->place.path, "its directory does not exist");
-    /* Left by a session that was killed while it ended. */
-    if (s->place.lock >= 0)
-        place_remove(&s->place, ".intent");
+    /* Where somebody removed the lock of an earlier session, place_clean leaves its lines, which
+       would count for this one. */
+    enum rig_status status = s->place.lock >= 0 ? place_remove(&s->place, ".intent", err) : RIG_OK;
+    if (status != RIG_OK)
+        return status;
     s->capture = capture_of(t);
     s->source = strdup(source);
-    enum rig_status status = s->capture && s->source ? RIG_OK : rig_fail_memory(err);
+    status = s->capture && s->source ? RIG_OK : rig_fail_memory(err);
     if (status == RIG_OK)
         status = open_twin(s, t, err);
     if (status == RIG_OK)
@@ -269,7 +287,7 @@ enum rig_status rig_session_start(struct rig_session *s, const struct rig_topolo
     }
     session_drop(s);
     if (s->place.lock >= 0)
-        place_remove_memory(&s->place, NULL);
+        s->left = place_remove_memory(&s->place, NULL) != RIG_OK;
     return status;
 }
 
@@ -382,8 +400,33 @@ static enum rig_status release_all(struct rig_session *s, struct rig_error *err)
     return first;
 }
 
+/* The file goes before all that stands beside it: while it stays, the session does. */
+static enum rig_status remove_file(struct rig_session *s, struct rig_error *err)
+{
+    struct rig_error why = {.status = RIG_OK};
+    if (place_remove(&s->place, "", &why) == RIG_OK)
+        return RIG_OK;
+    return rig_fail(err, RIG_FAILED, s->place.path,
+                    "it cannot be removed, so the session is open: %s", why.why);
+}
+
+static enum rig_status remove_rest(struct rig_session *s, struct rig_error *err)
+{
+    struct rig_error why = {.status = RIG_OK};
+    /* The lock that stays tells the next command that there is something to remove. */
+    s->left = place_remove_rest(&s->place, &why) != RIG_OK;
+    place_sync(&s->place, &why);
+    if (why.status == RIG_OK)
+        return RIG_OK;
+    rig_fail(err, RIG_FAILED, why.what, "%s; the session is closed", why.why);
+    if (s->left)
+        rig_hint(err, "once it can be removed, recover does so");
+    return RIG_FAILED;
+}
+
 enum rig_status rig_session_close(struct rig_session *s, bool force, struct rig_error *err)
 {
+    bool filed = s->place.path && s->use == RIG_SESSION_CHANGE;
     enum rig_status status = force ? RIG_OK : check_clients(s, err);
     if (status != RIG_OK)
         return status;
@@ -392,6 +435,9 @@ enum rig_status rig_session_close(struct rig_session *s, bool force, struct rig_
         rig_hint(err, "close --force ends the session all the same");
         return status;
     }
+    status = filed ? remove_file(s, err) : RIG_OK;
+    if (status != RIG_OK)
+        return status;
     rig_gpus_free(s->gpus);
     s->gpus = NULL;
     twin_quiet(s->machine, true);
@@ -399,16 +445,6 @@ enum rig_status rig_session_close(struct rig_session *s, bool force, struct rig_
     s->machine = NULL;
     forget(s);
     s->changed = false;
-    if (!s->place.path || s->use != RIG_SESSION_CHANGE)
-        return force ? RIG_OK : status;
-    place_remove(&s->place, "");
-    place_remove(&s->place, ".intent");
-    place_remove(&s->place, ".tmp");
-    enum rig_status removed = place_remove_memory(&s->place, err);
-    enum rig_status synced = place_sync(&s->place, err);
-    /* The lock that stays tells the next command that there is something to remove. */
-    s->left = removed != RIG_OK;
-    if (removed != RIG_OK || synced != RIG_OK)
-        return removed != RIG_OK ? removed : synced;
-    return force ? RIG_OK : status;
+    enum rig_status removed = filed ? remove_rest(s, err) : RIG_OK;
+    return status == RIG_OK || force ? removed : status;
 }

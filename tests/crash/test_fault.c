@@ -219,10 +219,44 @@ static void memory_that_runs_out(void **unused)
     assert_true(points >= 200 / (stage_thin() * stage_thin()));
 }
 
+/* Each file of a session whose removal fails, one after the other: what close says of the session
+   is so, and what is left goes with a later command. */
+static void a_close_that_cannot_remove_a_file_says_whether_the_session_is_open(void **unused)
+{
+    (void)unused;
+    int opens = 0, closeds = 0;
+    stage_empty("s");
+    stage_do("-q -m machine.json open gpu0 gpu1\n-q alloc gpu0 gpu 3M --name own\n");
+    stage_save();
+    for (long n = 1;; n++) {
+        struct stage_end end;
+        struct shim_plan plan = {.act = SHIM_FAIL, .call = CALL_UNLINK, .n = n, .error = EIO};
+        stage_restore();
+        stage_run("-q close", &plan, &end);
+        if (!end.fired)
+            break;
+        bool open = strstr(end.err, "so the session is open: ") != NULL;
+        bool closed = strstr(end.err, "; the session is closed") != NULL;
+        assert_int_equal(stage_has("state"), open);
+        assert_int_equal(end.code, open || closed ? 7 : 0);
+        bool left = closed && stage_count() > 1; /* beside the lock */
+        opens += open;
+        closeds += closed;
+        stage_run(open ? "close" : "recover", NULL, &end);
+        assert_int_equal(end.code, open || left ? 0 : 2);
+        assert_int_equal(strstr(end.out, "a command was killed") != NULL, left);
+        assert_int_equal(stage_count(), 0);
+    }
+    assert_int_equal(opens, 1);
+    /* the intent, what was being written, the memories' files, their directory */
+    assert_true(closeds >= 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_that_fail),
+        cmocka_unit_test(a_close_that_cannot_remove_a_file_says_whether_the_session_is_open),
         cmocka_unit_test(memory_that_runs_out),
     };
     stage_open();

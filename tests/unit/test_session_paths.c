@@ -1,6 +1,8 @@
 /* Whose file a session's is, and what stands at its name: the whole matrix is as it is said in
    rigmem-state(5), and nobody else's file is ever written. */
-#include "rigmem.h"
+#include "reading.h"
+
+#include "base/base.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -195,6 +197,101 @@ static void what_stands_beside_it_is_not_followed(void **unused)
         }
 }
 
+/* A directory where a killed command's file of memory is said to be cannot be removed as one. */
+static void what_cannot_be_removed_is_told_by_each_command_until_it_can(void **unused)
+{
+    (void)unused;
+    static const char gone[] =
+        "a command was killed as it opened or closed a session: what it left is removed";
+    fresh(geteuid());
+    put("s.lock", "");
+    assert_int_equal(mkdir("s.d", 0700), 0);
+    assert_int_equal(mkdir("s.d/system-memory", 0700), 0);
+    struct rig_session *s;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rig_session_begin("s", RIG_SESSION_CHANGE, &s, NULL), RIG_OK);
+        assert_non_null(rig_session_warning(s, 0));
+        assert_non_null(strstr(rig_session_warning(s, 0), "system-memory: "));
+        assert_null(rig_session_warning(s, 1));
+        rig_session_end(s);
+        assert_int_equal(access("s.lock", F_OK), 0);
+    }
+    assert_int_equal(rmdir("s.d/system-memory"), 0);
+    assert_int_equal(rig_session_begin("s", RIG_SESSION_CHANGE, &s, NULL), RIG_OK);
+    assert_string_equal(rig_session_warning(s, 0), gone);
+    rig_session_end(s);
+    assert_int_not_equal(access("s.d", F_OK), 0);
+    assert_int_not_equal(access("s.lock", F_OK), 0);
+}
+
+/* So too where a session that does not start has no other trace. */
+static void what_a_session_that_failed_to_start_leaves_keeps_the_lock(void **unused)
+{
+    (void)unused;
+    struct rig_session *s;
+    static const char machine[] = "-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n\n";
+    struct rig_topology *t = reading_accepted("m", machine);
+    fresh(geteuid());
+    assert_int_equal(mkdir("s.d", 0700), 0);
+    assert_int_equal(mkdir("s.d/system-memory", 0700), 0);
+    assert_int_equal(rig_session_begin("s", RIG_SESSION_CHANGE, &s, NULL), RIG_OK);
+    assert_null(rig_session_warning(s, 0));
+    assert_int_not_equal(rig_session_start(s, t, "m", NULL, NULL), RIG_OK);
+    rig_session_end(s);
+    assert_int_equal(access("s.lock", F_OK), 0);
+    rig_topology_free(t);
+}
+
+/* Directories where the files of an intent and of what is being written are said to be. */
+static void a_close_that_leaves_something_failed_and_the_session_is_closed(void **unused)
+{
+    (void)unused;
+    static const char machine[] = "-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n\n";
+    static const char *const left[] = {"s.tmp", "s.intent"};
+    struct rig_topology *t = reading_accepted("m", machine);
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(left); i++)
+        for (int force = 0; force < 2; force++) {
+            struct rig_session *s;
+            struct rig_error err = {.status = RIG_OK};
+            fresh(geteuid());
+            assert_int_equal(rig_session_begin("s", RIG_SESSION_CHANGE, &s, NULL), RIG_OK);
+            assert_int_equal(rig_session_start(s, t, "m", NULL, NULL), RIG_OK);
+            assert_int_equal(rig_session_commit(s, NULL), RIG_OK);
+            assert_int_equal(mkdir(left[i], 0700), 0);
+            assert_int_equal(rig_session_close(s, force, &err), RIG_FAILED);
+            assert_int_equal(err.status, RIG_FAILED);
+            assert_string_equal(err.what, left[i]);
+            assert_non_null(strstr(err.why, "; the session is closed"));
+            assert_false(rig_session_is_open(s));
+            rig_session_end(s);
+            assert_int_not_equal(access("s", F_OK), 0);
+            assert_int_not_equal(access("s.d", F_OK), 0);
+            assert_int_equal(access("s.lock", F_OK), 0);
+            assert_int_equal(rmdir(left[i]), 0);
+        }
+    rig_topology_free(t);
+}
+
+/* An intent's lines that are no command's of this session would count for it. */
+static void a_session_does_not_start_beside_an_intent_that_cannot_be_removed(void **unused)
+{
+    (void)unused;
+    static const char machine[] = "-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n\n";
+    struct rig_topology *t = reading_accepted("m", machine);
+    struct rig_session *s;
+    struct rig_error err = {.status = RIG_OK};
+    fresh(geteuid());
+    assert_int_equal(mkdir("s.intent", 0700), 0);
+    assert_int_equal(rig_session_begin("s", RIG_SESSION_CHANGE, &s, NULL), RIG_OK);
+    assert_int_equal(rig_session_start(s, t, "m", NULL, &err), RIG_REFUSED);
+    assert_string_equal(err.what, "s.intent");
+    assert_false(rig_session_is_open(s));
+    rig_session_end(s);
+    assert_int_not_equal(access("s.lock", F_OK), 0);
+    assert_int_not_equal(access("s.d", F_OK), 0);
+    rig_topology_free(t);
+}
+
 /* ---- what is above it */
 
 static void a_directory_that_others_may_change_is_refused(void **unused)
@@ -335,6 +432,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_stands_at_the_name_is_taken_or_refused_as_it_is_said),
         cmocka_unit_test(what_stands_beside_it_is_not_followed),
+        cmocka_unit_test(what_cannot_be_removed_is_told_by_each_command_until_it_can),
+        cmocka_unit_test(what_a_session_that_failed_to_start_leaves_keeps_the_lock),
+        cmocka_unit_test(a_close_that_leaves_something_failed_and_the_session_is_closed),
+        cmocka_unit_test(a_session_does_not_start_beside_an_intent_that_cannot_be_removed),
         cmocka_unit_test(a_directory_that_others_may_change_is_refused),
         cmocka_unit_test(a_directory_swapped_for_a_link_is_never_entered),
         cmocka_unit_test(a_file_swapped_for_a_link_is_never_written),
