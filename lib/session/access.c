@@ -234,8 +234,8 @@ static enum rig_status move(struct mover *v, const struct rig_access *a, size_t 
                             struct rig_error *err)
 {
     struct rig_session *s = v->s;
-    int gpu;
-    uint64_t at;
+    int gpu = -1;
+    uint64_t at = 0;
     enum rig_status status = locate(s, a, bytes, &gpu, &at, err);
     if (status != RIG_OK || bytes == 0)
         return status;

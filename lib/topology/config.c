@@ -267,7 +267,8 @@ static bool walk_standard(struct rig_topology *t, struct rig_function *f, struct
         if (byte_at(s, at) == 0xff)
             return true;
         if (byte_at(s, at) == PCI_CAP_ID_EXP && !rig_fact_has(f->pcie_type)) {
-            f->pcie_type = fact_known((word_at(s, at + PCI_EXP_FLAGS) & PCI_EXP_FLAGS_TYPE) >> 4);
+            f->pcie_type =
+                fact_known((unsigned)(word_at(s, at + PCI_EXP_FLAGS) & PCI_EXP_FLAGS_TYPE) >> 4);
             decode_link(f, s, at);
         } else if (byte_at(s, at) == PCI_CAP_ID_SSVID) {
             decode_subsystem(f, s, at + 4);

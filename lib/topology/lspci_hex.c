@@ -148,7 +148,7 @@ static enum rig_status read_offset(struct lspci_hex *hex, const char *name,
 enum rig_status lspci_hex_row(struct lspci_hex *hex, const char *name,
                               const struct lspci_line *line, struct rig_error *err)
 {
-    size_t at;
+    size_t at = 0;
     enum rig_status status = read_offset(hex, name, line, &at, err);
     if (status != RIG_OK)
         return status;
