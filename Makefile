@@ -258,7 +258,7 @@ export BENCH_SHORT
 # gcc's thread sanitizer knows where a process without address randomisation lies.
 TSAN_RUN = $(if $(filter tsan,$(VARIANT)),setarch -R)
 
-.PHONY: unit unit-quick bats tsan fuzz soak bench coverage
+.PHONY: unit unit-quick crash bats tsan fuzz soak bench coverage
 unit:
 	@rm -rf $(RESULTS)/$@
 	+@$(MAKE) -k $(PARALLEL) RESULTS=$(RESULTS)/$@ unit-suites; \
@@ -270,6 +270,10 @@ unit-quick:
 	@rm -rf $(RESULTS)/$@
 	+@$(MAKE) -k $(PARALLEL) RESULTS=$(RESULTS)/$@ $(QUICK); \
 		tests/total $(RESULTS)/$@ $(addprefix $(VARIANT)/,$(QUICK))
+crash:
+	@rm -rf $(RESULTS)/$@
+	+@$(MAKE) -k $(PARALLEL) RESULTS=$(RESULTS)/$@ crash-suites; \
+		tests/total $(RESULTS)/$@ $(addprefix $(VARIANT)/,$(CRASH_SUITES))
 bats:
 	@rm -rf $(RESULTS)/$@
 	+@$(MAKE) -k $(PARALLEL) RESULTS=$(RESULTS)/$@ bats-suites; \
@@ -401,7 +405,8 @@ help:
 #| make check        all tests: unit and command-line tests as release and under ASan and UBSan,
 #|                   threads under TSan, examples, fuzz targets, benchmarks in short
 #| make lint         gcc, clang, clang-tidy, cppcheck, shellcheck, mandoc, clang-format
-#| make unit bats    the unit tests; the command-line tests (VARIANT=asan for the sanitizers)
+#| make unit crash bats   the unit tests; commands that are killed and fail; the command-line tests
+#|                   (VARIANT=asan for the sanitizers)
 #| make fuzz         each fuzz target for FUZZ_SECONDS (30) from FUZZ_SEED (0: by chance)
 #| make soak         the tests SOAK (100) times as long where they can be made longer
 #| make bench        ratios against limits measured in the same run

@@ -281,7 +281,7 @@ r2: $PWD/s.json.d/system-memory from byte 4096" ]
     chmod 600 s.json
     run "$RIGMEM" show
     [ "$status" -eq 5 ]
-    [[ $output == *"rigmem: show: $PWD/s.json:1:"* || $output == *"rigmem: show: "*"s.json:2:"* ]]
+    [[ $output == "rigmem: show: $PWD/s.json:2:1: "* ]]
     rm s.json
     # a function named as a GPU, of whose memory nothing is known
     run "$RIGMEM" -m "$machine" --gpu nic0 open nic0
@@ -301,7 +301,9 @@ r2: $PWD/s.json.d/system-memory from byte 4096" ]
         run "$RIGMEM" walk gpu0 "$address"
         [ "$status" -eq 2 ]
     done
-    "$RIGMEM" -q walk gpu0 0x3000_0000_0000 || [ $? -eq 1 ]
+    run "$RIGMEM" -q walk gpu0 0x3000_0000_0000
+    [ "$status" -eq 1 ]
+    [ -z "$output" ]
 }
 
 @test "recover takes up what a killed command left, and says it once" {

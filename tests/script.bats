@@ -214,7 +214,20 @@ EOF_CASES
 
 @test "lines without an end, with bytes that are no text, or of a script that is piped in pieces are answered" {
     [ "$(printf 'version' | "$RIGMEM" shell | wc -l)" -ge 1 ]
-    [ "$( (printf 'ver'; sleep 0.2; printf 'sion\nvers'; sleep 0.2; printf 'ion\n') | "$RIGMEM" shell | grep -c '^rigmem [0-9]')" -eq 2 ]
+    # each piece is read before the next one comes
+    cat >pieces.py <<'EOF_PY'
+import array, fcntl, os, subprocess, sys, termios, time
+shell = subprocess.Popen([sys.argv[1], "shell"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+left = array.array("i", [0])
+for piece in (b"ver", b"sion\nvers", b"ion\n"):
+    os.write(shell.stdin.fileno(), piece)
+    end = time.time() + 60
+    while fcntl.ioctl(shell.stdin, termios.FIONREAD, left) or left[0] > 0:
+        assert time.time() < end
+        time.sleep(0.001)
+print(shell.communicate()[0].decode(), end="")
+EOF_PY
+    [ "$(python3 pieces.py "$RIGMEM" | grep -c '^rigmem [0-9]')" -eq 2 ]
     run bash -c 'printf "ver\0sion\nversion\n" | "$1" shell' - "$RIGMEM"
     [ "$status" -eq 0 ]
     [[ $output == *"-:1:4: a NUL byte is no text"*"rigmem 0"* ]]
