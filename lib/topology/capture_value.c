@@ -43,7 +43,7 @@ const char *capture_kind_name(const json_t *j)
 static size_t edits(const char *a, const char *b)
 {
     size_t row[33];
-    size_t n = strlen(b);
+    size_t n = strnlen(b, RIG_ARRAY_LENGTH(row) - 1);
     if (strlen(a) >= RIG_ARRAY_LENGTH(row))
         return SIZE_MAX;
     for (size_t j = 0; j <= n; j++)

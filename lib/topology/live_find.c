@@ -24,6 +24,8 @@ void live_entries_free(struct live_entries *list)
 static enum rig_status add_entry(struct live_entries *list, struct live_entry entry,
                                  const char *path, const char *chain, struct rig_error *err)
 {
+    if (list->count == TOPOLOGY_MAX_FUNCTIONS)
+        return rig_fail(err, RIG_BAD_INPUT, NULL, "more than %d functions", TOPOLOGY_MAX_FUNCTIONS);
     if (list->count == list->capacity) {
         int capacity = list->capacity ? list->capacity * 2 : 64;
         struct live_entry *more = realloc(list->entry, (size_t)capacity * sizeof *more);

@@ -225,9 +225,9 @@ static enum rig_status merge_name(const struct merge *m)
 static enum rig_status merge_driver(const struct merge *m)
 {
     struct rig_text *into = &m->into->f.driver, from = m->from->f.driver;
-    if (from.know == RIG_FACT_UNKNOWN)
+    if (!rig_text_has(from))
         return RIG_OK;
-    if (into->know == RIG_FACT_UNKNOWN) {
+    if (!rig_text_has(*into)) {
         *into = from;
         return RIG_OK;
     }

@@ -1,5 +1,6 @@
 #include "topology/reach.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,8 @@ char *short_name(const struct rig_topology *t, int i, char text[48])
     return text;
 }
 
-/* Adds a gate: at most 16 are added, and there is room for RIG_GATES_MAX. */
+static_assert(RIG_GATE_COUNT <= RIG_GATES_MAX, "each gate is added once at most");
+
 static void add(struct rig_reach *r, enum rig_gate_token gate, enum rig_answer open, bool decides,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 

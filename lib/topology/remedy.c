@@ -2,6 +2,7 @@
  */
 #include "topology/reach.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,6 +355,12 @@ static enum rig_status move_card(struct attempt *a, const struct rig_topology *t
 typedef enum rig_status step(struct attempt *, struct rig_error *);
 static step *const settings[] = {pass_iommu, place_bar, resize_bar, clear_acs, newer_kernel};
 
+/* The first so many go before a move, which is one step, or two with what it needs at its place. */
+#define SETTINGS_OF_ENDS 3
+
+static_assert(RIG_ARRAY_LENGTH(settings) <= RIG_REMEDY_STEPS, "a setting is one step");
+static_assert(SETTINGS_OF_ENDS + 2 <= RIG_REMEDY_STEPS, "and a move");
+
 static enum rig_status begin(struct attempt *a, const struct rig_topology *t,
                              const struct rig_rules *rules, int from, int to,
                              struct rig_remedy *steps, struct rig_error *err)
@@ -424,7 +431,7 @@ static enum rig_status by_moving(const struct rig_topology *t, const struct rig_
     if (status != RIG_OK)
         return status;
     bool done = false;
-    for (size_t k = 0; status == RIG_OK && k < 3; k++)
+    for (size_t k = 0; status == RIG_OK && k < SETTINGS_OF_ENDS; k++)
         status = settings[k](&a, err);
     if (status == RIG_OK && a.reach.p2pdma.possible == RIG_NOT_SUPPORTED)
         status = move_card(&a, t, &done, err);
