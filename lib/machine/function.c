@@ -63,8 +63,8 @@ bool device_failed(const struct rig_device *dev)
 enum rig_status device_fail(const struct rig_device *dev, struct rig_error *err)
 {
     char name[RIG_BDF_MAX];
-    const struct rig_error *broken = &dev->machine->broken;
-    if (broken->status != RIG_OK)
+    const struct rig_error *broken = machine_broken(dev->machine);
+    if (broken)
         return rig_fail(err, RIG_FAILED, broken->what, "%s", broken->why);
     if (dev->machine->ops->failed(dev->machine, -1))
         return rig_fail(err, RIG_FAILED, name_of(dev, name), "the machine failed");

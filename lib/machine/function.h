@@ -153,6 +153,7 @@ struct device_hold {
     struct rig_grant grant;
     struct rig_device *device;
     struct device_hold *next, *previous; /* the device's lists */
+    struct device_hold *going;           /* the next of those that go back together */
     uint64_t id;                         /* unique in the machine, in the order they were made */
     bool pinned;                         /* a pin; else an allocation */
     bool placed;                         /* an allocation where it was asked for */

@@ -144,6 +144,17 @@ static enum rig_status give_hold_back(struct device_hold *hold, struct rig_error
 
 /* ---- system memory */
 
+/* RIG_INVALID: system memory cannot go at address `at`. */
+static enum rig_status refuse_place(struct rig_device *dev, uint64_t at, const char *why,
+                                    struct rig_error *err)
+{
+    char name[RIG_BDF_MAX];
+    return rig_fail(err, RIG_INVALID, rig_bdf_format(device_bdf(dev), name),
+                    "system memory cannot go at 0x%llx: %s", (unsigned long long)at, why);
+}
+
+static const char in_the_way[] = "other memory is there";
+
 static enum rig_status take_memory(struct rig_device *dev, const struct rig_memory_request *request,
                                    struct device_hold **out_hold, struct rig_error *err)
 {
@@ -153,17 +164,22 @@ static enum rig_status take_memory(struct rig_device *dev, const struct rig_memo
         return rig_fail_memory(err);
     hold->placed = request->at != NULL;
     enum rig_status status = m->ops->alloc(m, dev->function, request, &hold->grant, err);
-    if (status == RIG_OK && hold_enter(hold) != RIG_OK) {
-        m->ops->free(m, dev->function, hold->grant.id, NULL);
-        free(hold->grant.ranges);
-        status = rig_fail_memory(err);
-    }
     if (status != RIG_OK) {
         free(hold);
         return status;
     }
-    *out_hold = hold;
-    return RIG_OK;
+    status = hold_enter(hold);
+    if (status == RIG_OK) {
+        *out_hold = hold;
+        return RIG_OK;
+    }
+    m->ops->free(m, dev->function, hold->grant.id, NULL);
+    free(hold->grant.ranges);
+    free(hold);
+    /* in use by now: another thread was faster */
+    return status == RIG_INVALID
+               ? refuse_place(dev, (uint64_t)(uintptr_t)request->at, in_the_way, err)
+               : rig_fail_memory(err);
 }
 
 enum rig_status device_alloc(struct rig_device *dev, uint64_t bytes, uint64_t at, bool contiguous,
@@ -183,13 +199,11 @@ enum rig_status device_alloc(struct rig_device *dev, uint64_t bytes, uint64_t at
     if (contiguous && request.bytes > RIG_CONTIGUOUS_MAX)
         return rig_fail(err, RIG_INVALID, name, "contiguous memory is at most 2 MiB");
     if ((at & (m->page_size - 1)) != 0 || !rig_add(at, request.bytes, &end) || end > UINTPTR_MAX)
-        return rig_fail(err, RIG_INVALID, name, "system memory cannot go at 0x%llx",
-                        (unsigned long long)at);
-    if (at != 0 && (!is_reserved(m, at, request.bytes) || in_use(m, at, request.bytes)))
-        return rig_fail(err, RIG_INVALID, name, "system memory cannot go at 0x%llx: %s",
-                        (unsigned long long)at,
-                        is_reserved(m, at, request.bytes) ? "other memory is there"
-                                                          : "the addresses are not reserved");
+        return refuse_place(dev, at, "no pages begin there", err);
+    if (at != 0 && !is_reserved(m, at, request.bytes))
+        return refuse_place(dev, at, "the addresses are not reserved", err);
+    if (at != 0 && in_use(m, at, request.bytes))
+        return refuse_place(dev, at, in_the_way, err);
     request.at = (void *)(uintptr_t)at;
     return take_memory(dev, &request, out_hold, err);
 }
@@ -462,23 +476,32 @@ enum rig_status device_give_back(struct rig_device *dev, struct rig_error *err)
     return RIG_OK;
 }
 
-/* A hold that its maker let go of, or NULL: it is nobody's but the give-back's. */
-static struct device_hold *find_let_go(struct rig_device *dev)
+/* The holds that their makers let go of, newest first, in a chain by `going`: they are nobody's but
+   the give-back's. */
+static struct device_hold *chain_let_go(struct rig_device *dev)
 {
+    struct device_hold *first = NULL, **end = &first;
     functions_lock(dev->machine);
-    struct device_hold *hold = dev->holds;
-    while (hold && !hold->let_go)
-        hold = hold->next;
+    for (struct device_hold *hold = dev->holds; hold; hold = hold->next)
+        if (hold->let_go) {
+            *end = hold;
+            end = &hold->going;
+        }
+    *end = NULL;
     functions_unlock(dev->machine);
-    return hold;
+    return first;
 }
 
 enum rig_status device_give_back_let_go(struct rig_device *dev, struct rig_error *err)
 {
     enum rig_status status = RIG_OK;
     struct device_hold *hold;
-    while (status == RIG_OK && (hold = find_let_go(dev)) != NULL)
-        status = give_hold_back(hold, err);
+    while (status == RIG_OK && (hold = chain_let_go(dev)) != NULL)
+        while (status == RIG_OK && hold) {
+            struct device_hold *next = hold->going;
+            status = give_hold_back(hold, err);
+            hold = next;
+        }
     return status;
 }
 

@@ -24,6 +24,7 @@
 #include "base/base.h"
 
 #include <jansson.h>
+#include <stdatomic.h>
 
 struct rig_functions; /* the function layer's part of a machine */
 
@@ -197,8 +198,16 @@ struct rig_machine {
                                 NULL; the back end's own */
     struct rig_functions *functions;
     struct rig_error broken; /* why this process cannot use the machine any more: its memory's
-                                files, or its own memory; RIG_OK while it can. Not saved */
+                                files, or its own memory. The back end writes it, under its lock,
+                                before it sets is_broken. Not saved */
+    atomic_bool is_broken;   /* once true, true for good, and `broken` stays as it is */
 };
+
+/* machine_broken is why this process cannot use the machine any more; NULL while it can. */
+static inline const struct rig_error *machine_broken(const struct rig_machine *m)
+{
+    return atomic_load(&m->is_broken) ? &m->broken : NULL;
+}
 
 /* view_read and view_write reach a view, whatever its shape. */
 static inline void view_read(const struct rig_view *view, uint64_t offset, void *out_data,

@@ -90,8 +90,9 @@ static json_t *saved_device(const struct rig_device *dev)
 
 enum rig_status machine_save(struct rig_machine *m, json_t **out_state, struct rig_error *err)
 {
-    if (m->broken.status != RIG_OK)
-        return rig_fail(err, RIG_FAILED, m->broken.what, "%s", m->broken.why);
+    const struct rig_error *broken = machine_broken(m);
+    if (broken)
+        return rig_fail(err, RIG_FAILED, broken->what, "%s", broken->why);
     json_t *back_end = json_object();
     json_t *functions = json_array();
     bool whole = back_end && functions;

@@ -304,8 +304,8 @@ static void op_list(struct rig_machine *m, int function, struct rig_function_now
 static enum rig_status left_bus(const struct twin *w, int function, struct rig_error *err)
 {
     char name[RIG_BDF_MAX];
-    const struct rig_error *broken = &w->machine.broken;
-    if (broken->status != RIG_OK)
+    const struct rig_error *broken = machine_broken(&w->machine);
+    if (broken)
         return rig_fail(err, RIG_FAILED, broken->what, "%s", broken->why);
     rig_bdf_format(w->function[function].facts->bdf, name);
     return rig_fail(err, RIG_FAILED, name,

@@ -76,6 +76,8 @@ static void view_move(const struct rig_view *view, uint64_t offset, void *data, 
     if (there)
         status = write ? bar_write(w, view->function, view->bar, at, data, bytes, broken)
                        : bar_read(w, view->function, view->bar, at, data, bytes, broken);
+    if (status != RIG_OK)
+        atomic_store(&w->machine.is_broken, true);
     if (!write && (!there || status != RIG_OK))
         memset(data, 0xff, bytes);
     twin_unlock(w);

@@ -356,6 +356,7 @@ static enum rig_status orphan(struct twin *w, const struct twin_grant *grant,
             page->window = seen ? memory + done : 0;
             if (rig_ranges_take_at(w->pages, piece->at + done, unit, NULL) != RIG_OK) {
                 rig_fail_memory(&w->machine.broken);
+                atomic_store(&w->machine.is_broken, true);
                 return rig_fail_memory(err);
             }
         }

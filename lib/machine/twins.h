@@ -184,7 +184,7 @@ static inline bool masters(const struct twin_function *f)
 /* is_off: the machine failed, or this process cannot use it any more. */
 static inline bool is_off(const struct twin *w)
 {
-    return w->failed || w->machine.broken.status != RIG_OK;
+    return w->failed || machine_broken(&w->machine);
 }
 
 /* is_gone: the function, or the machine, is. */

@@ -2,13 +2,14 @@
 #include "builder.h"
 #include "space.h"
 
-#include "machine/function.h"
+#include "machine/functions.h"
 #include "machine/twin.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -505,6 +506,75 @@ static void what_was_freed_while_it_might_master_goes_back_when_it_does_no_more(
     close_machine(m);
 }
 
+/* Steps that grow with the square of the holds would be a thousand million here: seconds. */
+static void what_was_freed_goes_back_in_time_whatever_else_is_held(void **state)
+{
+    (void)state;
+    enum { EACH = 40000 };
+    static struct device_hold *freed[EACH];
+    struct rig_machine *m = open_machine();
+    struct rig_device *one = take(m, ONE);
+    struct device_hold *memory = alloc(one, 4096);
+    for (int i = 0; i < EACH; i++)
+        freed[i] = pin(one, memory->grant.memory, 4096);
+    for (int i = 0; i < EACH; i++)
+        device_abandon(one, pin(one, memory->grant.memory, 4096));
+    assert_int_equal(device_keep(one, DEVICE_KEEP_RESERVED, 5, NULL), RIG_OK);
+    twin_set_gone(m, device_function(one));
+    assert_int_equal(rig_device_release(one, NULL), RIG_FAILED);
+    for (int i = 0; i < EACH; i++)
+        assert_int_equal(device_unpin(one, freed[i], NULL), RIG_OK);
+    assert_int_equal(audit(m).pins, 2 * EACH);
+    twin_set_failed(m);
+    clock_t before = clock();
+    machine_finish_releases(m);
+    assert_true(clock() - before < CLOCKS_PER_SEC);
+    assert_int_equal(audit(m).pins, EACH);
+    device_abandon(one, memory);
+    close_machine(m);
+}
+
+static const struct rig_machine_ops *slow;
+
+/* Another thread's allocation comes while the back end makes this one. */
+static enum rig_status alloc_after_another(struct rig_machine *m, int function,
+                                           const struct rig_memory_request *request,
+                                           struct rig_grant *out_grant, struct rig_error *err)
+{
+    struct device_hold *other = hold_new(machine_device(m, function), false);
+    assert_non_null(other);
+    other->grant = (struct rig_grant){.memory = request->at, .bytes = request->bytes};
+    other->placed = true;
+    assert_int_equal(hold_enter(other), RIG_OK);
+    return slow->alloc(m, function, request, out_grant, err);
+}
+
+static enum rig_status free_known(struct rig_machine *m, int function, uint64_t id,
+                                  struct rig_error *err)
+{
+    return id == 0 ? RIG_OK : slow->free(m, function, id, err);
+}
+
+static void addresses_that_another_thread_takes_first_are_misuse_not_lack_of_memory(void **state)
+{
+    (void)state;
+    struct rig_machine *m = open_machine();
+    struct rig_device *one = take(m, ONE);
+    struct rig_machine_ops ops = *m->ops;
+    struct device_hold *hold = NULL;
+    struct rig_error err = {.status = RIG_OK};
+    slow = m->ops;
+    ops.alloc = alloc_after_another;
+    ops.free = free_known;
+    m->ops = &ops;
+    assert_int_equal(machine_reserve(m, SPACE, 1 << 20, NULL), RIG_OK);
+    assert_int_equal(device_alloc(one, 4096, SPACE + 4096, false, &hold, &err), RIG_INVALID);
+    assert_non_null(strstr(err.why, ": other memory is there"));
+    assert_null(hold);
+    assert_int_equal(audit(m).grants, 0);
+    close_machine(m);
+}
+
 static void closing_stops_every_function_whoever_keeps_it(void **state)
 {
     (void)state;
@@ -660,6 +730,8 @@ int main(void)
         cmocka_unit_test(a_release_that_a_cut_left_kept_ends_at_the_next_take),
         cmocka_unit_test(kept_for_a_reservation_it_gives_back_one_by_one_and_never_ends),
         cmocka_unit_test(what_was_freed_while_it_might_master_goes_back_when_it_does_no_more),
+        cmocka_unit_test(what_was_freed_goes_back_in_time_whatever_else_is_held),
+        cmocka_unit_test(addresses_that_another_thread_takes_first_are_misuse_not_lack_of_memory),
         cmocka_unit_test(closing_stops_every_function_whoever_keeps_it),
         cmocka_unit_test(a_machine_comes_back_with_lives_holds_and_keeps_and_goes_on),
         cmocka_unit_test(states_that_break_a_rule_are_bad_input),

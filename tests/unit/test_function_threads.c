@@ -1,6 +1,7 @@
 /* The function layer and the twin under several threads: owners of different functions at once, who
    keep each other's, while a third finishes releases and moves bytes. Run under ThreadSanitizer. */
 #include "builder.h"
+#include "fixture_tree.h"
 
 #include "machine/function.h"
 #include "machine/registers.h"
@@ -11,6 +12,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -119,9 +121,58 @@ static void owners_of_two_functions_and_a_third_thread_leave_nothing_behind(void
     assert_int_equal(rig_machine_close(s.m, NULL), RIG_OK);
 }
 
+/* A process without a descriptor left cannot have the file of a GPU's memory: one thread finds out,
+   another asks why all the while. */
+static void *ask_why(void *argument)
+{
+    struct shared *s = argument;
+    struct rig_device *dev =
+        machine_device(s->m, rig_topology_find(rig_machine_topology(s->m), "03:00.0"));
+    bool told = false;
+    for (int i = 0; i < 1000000 && !told; i++) {
+        struct rig_error err = {.status = RIG_OK};
+        device_fail(dev, &err);
+        told = strcmp(err.what, "0000:03:00.0-memory") == 0;
+        check(s, err.why[0] != '\0');
+    }
+    check(s, told);
+    return NULL;
+}
+
+static void why_a_machine_broke_is_told_whole_to_every_thread(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct rig_topology *t = build_machine("00:01.0 rp 03-03\n03:00.0 ep gpu=64/32\n", "AMD:25");
+    struct shared s = {.left = 1};
+    struct rig_device *dev;
+    struct rig_view *view;
+    struct rlimit before, none;
+    pthread_t asking;
+    fixture_make(&f);
+    assert_int_equal(rig_twin_open(t, f.root, &s.m, NULL), RIG_OK);
+    rig_topology_free(t);
+    assert_int_equal(rig_device_take(s.m, "03:00.0", &dev, NULL), RIG_OK);
+    assert_int_equal(device_map_bar(dev, 0, 0, 4096, false, &view, NULL), RIG_OK);
+    assert_int_equal(pthread_create(&asking, NULL, ask_why, &s), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    uint64_t word = 1;
+    view_write(view, 0, &word, sizeof word);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    pthread_join(asking, NULL);
+    assert_int_equal(s.wrong, 0);
+    assert_int_equal(device_unmap(dev, view, NULL), RIG_OK);
+    rig_machine_close(s.m, NULL);
+    fixture_remove(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(why_a_machine_broke_is_told_whole_to_every_thread),
         cmocka_unit_test(owners_of_two_functions_and_a_third_thread_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
