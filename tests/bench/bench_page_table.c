@@ -6,8 +6,9 @@
    printed beside it and held to nothing.
 
    Beside each ratio stands that of a bare walk in the same memory and run: four levels of 8-byte
-   entries, one descent a leaf table, one plain loop a table, no copy of what is mapped and no
-   check. Where even that is over the limit, the machine is, and a ratio is held to the walk's. */
+   entries, one descent a leaf table, one plain loop a table, no copy of what is mapped (but of
+   ranges apart, of which each entry is its own) and no check. Where even that is over the limit,
+   the machine is, and a ratio is held to the walk's. */
 #include "bench.h"
 #include "gpu/page_table.h"
 
@@ -165,9 +166,11 @@ static void walk_range(struct walk *w, uint64_t address, uint64_t to, uint64_t b
     }
 }
 
-/* Maps ranges of a page each, looking at all before it writes. */
+/* Maps ranges of a page each, looking at all before it writes. Unless `copy` is NULL, what each
+   entry maps is kept there too, as it must be where entries are never read back and no range goes
+   on from the one before. */
 static void walk_ranges(struct walk *w, uint64_t address, const struct rig_range *ranges,
-                        size_t count)
+                        size_t count, uint64_t *copy)
 {
     uint64_t all = 0, n;
     for (size_t i = 0; i < count; i++)
@@ -181,6 +184,8 @@ static void walk_ranges(struct walk *w, uint64_t address, const struct rig_range
         n = 512 - first < count - done ? 512 - first : count - done;
         for (uint64_t k = 0; k < n; k++)
             at[k] = r[k].address | WALK_FLAGS;
+        for (uint64_t k = 0; copy && k < n; k++)
+            copy[done + k] = r[k].address | WALK_FLAGS;
     }
 }
 
@@ -331,6 +336,16 @@ static double ranges_time(struct device *d, const struct rig_format *f,
     return time;
 }
 
+/* The bare walk's time. */
+static double walk_time(struct device *d, const struct rig_range *ranges, size_t count,
+                        uint64_t *copy)
+{
+    struct walk w = walk_begin(d, 12);
+    double start = now(false);
+    walk_ranges(&w, UINT64_C(1) << 40, ranges, count, copy);
+    return now(false) - start;
+}
+
 /* A range a page against one range: each the next of the one before, and none beside another. One
    range counts for what it may cost, 1.5 x memset, where it costs less: it is written as fast as
    memory takes it, and the ranges are 16 bytes a page to read where the entries are 8. */
@@ -338,26 +353,26 @@ static bool many_ranges(struct device *d, const struct rig_format *f, uint64_t b
 {
     size_t count = bytes >> 12;
     struct rig_range *near = large(count * sizeof *near), *far = large(count * sizeof *far);
+    uint64_t *copy = large(count * sizeof *copy);
     struct rig_range one = {4096, bytes};
     for (size_t i = 0; i < count; i++) {
         near[i] = (struct rig_range){(i + 1) << 12, 4096};
         far[i] = (struct rig_range){((i * 40503) & (count - 1)) << 12, 4096};
     }
-    double single = 1e9, next = 1e9, apart = 1e9, set = 1e9, bare = 1e9;
+    double single = 1e9, next = 1e9, apart = 1e9, set = 1e9, bare = 1e9, copied = 1e9;
     for (int round = 0; round < ROUNDS; round++) {
         double start = now(false);
         memset(d->memory, round, count * 8);
         least(&set, start, false);
-        struct walk w = walk_begin(d, 12);
-        start = now(false);
-        walk_ranges(&w, UINT64_C(1) << 40, far, count);
-        least(&bare, start, false);
+        bare = bench_least(bare, walk_time(d, far, count, NULL));
+        copied = bench_least(copied, walk_time(d, far, count, copy));
         single = bench_least(single, ranges_time(d, f, &one, 1));
         next = bench_least(next, ranges_time(d, f, near, count));
         apart = bench_least(apart, ranges_time(d, f, far, count));
     }
     free(near);
     free(far);
+    free(copy);
     char what[96];
     printf("%s: a range a page / one range as measured: adjoining %.3f, apart %.3f\n", f->name,
            next / single, apart / single);
@@ -365,7 +380,7 @@ static bool many_ranges(struct device *d, const struct rig_format *f, uint64_t b
     snprintf(what, sizeof what, "%s: a range a page, adjoining / one range", f->name);
     bool kept = hold_walk(what, next, 3, bare, single);
     snprintf(what, sizeof what, "%s: a range a page, apart / one range", f->name);
-    return hold_walk(what, apart, 3, bare, single) && kept;
+    return hold_walk(what, apart, 3, copied, single) && kept;
 }
 
 /* A name of a format as argument: it alone. */
