@@ -230,8 +230,9 @@ static inline void rig_edges_add(struct rig_edges *e, uint64_t at, bool hole)
     if (c->room == MANY) {
         many_add(many(c), unit, hole);
     } else {
-        uint32_t slot = few_rank(c, unit * 2);
-        memmove(&c->entry[slot + 1], &c->entry[slot], (c->count - slot) * sizeof c->entry[0]);
+        uint32_t slot = c->count;
+        for (; slot && c->entry[slot - 1] >> 1 > unit; slot--)
+            c->entry[slot] = c->entry[slot - 1];
         c->entry[slot] = (uint16_t)(unit * 2 + hole);
     }
     c->count++;
