@@ -320,6 +320,10 @@ json_t *error_json(struct reply *reply);
 /* cli_print_no_memory prints the document of a command for which memory ran out, without any. */
 void cli_print_no_memory(struct out *out, const struct request *request);
 
+/* cli_print_error_member prints "error" and its comma, without memory where there is none: then
+   reply's error is that. */
+void cli_print_error_member(struct view *view, struct reply *reply);
+
 /* cli_redirect makes -h and -V the commands they stand for. */
 void cli_redirect(struct request *request);
 

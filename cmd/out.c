@@ -90,11 +90,17 @@ char *out_room(struct out *o, size_t bytes)
 
 void out_bytes(struct out *o, const char *data, size_t bytes)
 {
-    char *room = bytes ? out_room(o, bytes) : NULL;
-    if (!room)
-        return;
-    memcpy(room, data, bytes);
-    o->used += bytes;
+    const size_t piece = o->capacity > sizeof o->reserve ? o->capacity : sizeof o->reserve;
+    while (bytes > 0) {
+        size_t some = o->fd >= 0 && bytes > piece ? piece : bytes;
+        char *room = out_room(o, some);
+        if (!room)
+            return;
+        memcpy(room, data, some);
+        o->used += some;
+        data += some;
+        bytes -= some;
+    }
 }
 
 void out_text(struct out *o, const char *text)

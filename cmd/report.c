@@ -177,14 +177,41 @@ static enum rig_status print_document(struct view *view, struct reply *reply, st
     return status;
 }
 
+/* "error" of a lack of memory, and its comma. */
+#define NO_MEMORY                                                                                  \
+    "\"error\":{\"code\":7,\"hint\":null,\"kind\":\"failed\",\"what\":null,\"where\":null,"        \
+    "\"why\":\"out of memory\"},"
+
+static void fail_by_memory(struct reply *reply)
+{
+    reply->err.status = RIG_OK;
+    reply_fail(reply, RIG_FAILED, NULL, NULL, "out of memory");
+    *reply->err.where = '\0';
+}
+
 void cli_print_no_memory(struct out *o, const struct request *request)
 {
     const char *name = command_name(request);
     out_format(o, name ? "{\"command\":\"%s\"," : "{\"command\":null,", name);
-    out_text(
-        o, "\"error\":{\"code\":7,\"hint\":null,\"kind\":\"failed\",\"what\":null,\"where\":null,");
-    out_text(o,
-             "\"why\":\"out of memory\"},\"ok\":false,\"schema\":\"rigmem/1\",\"warnings\":[]}\n");
+    out_text(o, NO_MEMORY "\"ok\":false,\"schema\":\"rigmem/1\",\"warnings\":[]}\n");
+}
+
+void cli_print_error_member(struct view *view, struct reply *reply)
+{
+    struct out *o = view->out;
+    const size_t used = o->used;
+    const unsigned long long written = o->written;
+    json_t *error = error_json(reply);
+    out_text(o, "\"error\":");
+    print_json(o, error);
+    json_decref(error);
+    out_text(o, ",");
+    if (o->error != ENOMEM || o->written != written)
+        return;
+    o->used = used;
+    o->error = 0;
+    fail_by_memory(reply);
+    out_text(o, NO_MEMORY);
 }
 
 /* The one document. Where memory runs out as it is made, and none of it is written, it is that
@@ -201,17 +228,17 @@ static enum rig_status print_whole(struct view *view, struct reply *reply, struc
     o->used = used;
     o->error = 0;
     cli_print_no_memory(o, view->request);
-    reply->err.status = RIG_OK;
-    reply_fail(reply, RIG_FAILED, NULL, NULL, "out of memory");
-    *reply->err.where = '\0';
+    fail_by_memory(reply);
     return RIG_OK;
 }
 
-/* One member of a script's steps; the line and the words come where their keys' order has them. */
+/* One member of a script's steps; the line and the words come where their keys' order has them.
+   Where memory runs out as it is made there is none, and that is its error. */
 static enum rig_status print_step(struct view *view, struct reply *reply, const struct line *step,
                                   struct rig_error *err)
 {
     struct out *o = view->out;
+    const size_t used = o->used;
     json_t *words = json_array();
     for (int i = 0; i < step->count; i++)
         add(reply, words, text_json(step->word[i]));
@@ -224,7 +251,12 @@ static enum rig_status print_step(struct view *view, struct reply *reply, const 
     out_text(o, ",\"warnings\":");
     print_json(o, reply->warnings);
     out_text(o, "}");
-    return status;
+    if (o->error == 0)
+        return status;
+    o->used = used;
+    o->error = 0;
+    fail_by_memory(reply);
+    return RIG_OK;
 }
 
 /* ---- text */

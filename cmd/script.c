@@ -72,7 +72,7 @@ struct running {
     struct cli *cli;
     const char *name;
     struct out *steps; /* where JSON steps are gathered; NULL: each line prints for itself */
-    int first, last, done;
+    int first, last;
     struct rig_error err; /* of the first failure */
 };
 
@@ -84,6 +84,29 @@ static const char *const *words_of(const struct line *line)
 static bool is_failure(int code)
 {
     return code != EXIT_YES && code != EXIT_NO && code != EXIT_UNDECIDED;
+}
+
+/* Prints what came of a line, or makes it a step. */
+static void report_line(struct running *r, const struct line *line, const char *where,
+                        struct request *request, struct reply *reply)
+{
+    struct out *steps = r->steps;
+    size_t before = steps ? steps->used : 0;
+    if (steps && before > 0)
+        out_text(steps, ",");
+    size_t begun = steps ? steps->used : 0;
+    request->settings.json = !steps && request->settings.json;
+    r->last = cli_report(steps ? steps : &r->cli->out, request, reply, steps ? line : NULL);
+    if (steps && steps->used == begun)
+        steps->used = before;
+    bool failed = reply->err.status != RIG_OK;
+    if (failed && r->err.status == RIG_OK) {
+        r->err = reply->err;
+        if (!*r->err.where)
+            snprintf(r->err.where, sizeof r->err.where, "%.255s", where);
+    }
+    if (r->first == 0 && (failed || is_failure(r->last)))
+        r->first = r->last;
 }
 
 /* Runs one line. `check`: only what can be said of it without running it. */
@@ -103,21 +126,8 @@ static void run_line(struct running *r, const struct line *line, bool check)
     } else {
         reply.warnings = json_array();
     }
-    if (!check || status != RIG_OK) {
-        bool failed = reply.err.status != RIG_OK;
-        if (failed && r->err.status == RIG_OK) {
-            r->err = reply.err;
-            if (!*r->err.where)
-                snprintf(r->err.where, sizeof r->err.where, "%.255s", where);
-        }
-        request.settings.json = r->steps == NULL && request.settings.json;
-        if (r->steps && r->done++ > 0)
-            out_text(r->steps, ",");
-        r->last = cli_report(r->steps ? r->steps : &r->cli->out, &request, &reply,
-                             r->steps ? line : NULL);
-        if (r->first == 0 && (failed || is_failure(r->last)))
-            r->first = r->last;
-    }
+    if (!check || status != RIG_OK)
+        report_line(r, line, where, &request, &reply);
     reply_free(&reply);
     request_free(&request);
 }
@@ -150,13 +160,10 @@ static void print_document(struct running *r)
     struct request request = {0};
     struct view view = {.out = o, .request = &request};
     out_text(o, "{\"command\":null,");
-    if (r->err.status != RIG_OK) {
-        json_t *error = error_json(&reply);
-        out_text(o, "\"error\":");
-        print_json_value(&view, error);
-        json_decref(error);
-        out_text(o, ",");
-    }
+    if (r->err.status != RIG_OK)
+        cli_print_error_member(&view, &reply);
+    if (reply.err.status != r->err.status)
+        r->first = (int)reply.err.status;
     out_format(o, "\"ok\":%s,\"schema\":\"rigmem/1\",\"steps\":[",
                r->err.status == RIG_OK ? "true" : "false");
     out_bytes(o, r->steps->buffer, r->steps->used);

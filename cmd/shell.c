@@ -1,6 +1,7 @@
 /* The shell: command lines one by one, with a session of its own unless -s names one. */
 #include "shell.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -162,7 +163,8 @@ struct input {
     char *text;
     size_t from, used, room;
     bool end;
-    enum rig_status status; /* RIG_BAD_INPUT: a line is too long; RIG_FAILED: memory lacks */
+    enum rig_status status; /* RIG_BAD_INPUT: a line is too long; RIG_FAILED: `error` says why */
+    int error;
 };
 
 /* False: the end, or a line has no room. */
@@ -174,12 +176,17 @@ static bool read_more(struct input *in)
     in->from = 0;
     if (in->used == in->room) {
         in->status = lines_grow(&in->text, &in->room);
+        in->error = ENOMEM;
         if (in->status != RIG_OK)
             return false;
     }
     ssize_t got = read(STDIN_FILENO, in->text + in->used, in->room - in->used);
     if (got < 0 && errno == EINTR)
         return true;
+    if (got < 0) {
+        in->status = RIG_FAILED;
+        in->error = errno;
+    }
     in->used += got > 0 ? (size_t)got : 0;
     return got > 0;
 }
@@ -210,12 +217,16 @@ static bool next_line(struct input *in, const char **out_text, size_t *out_bytes
     }
 }
 
-static int refuse_line(struct cli *cli, enum rig_status status)
+static int refuse_line(struct cli *cli, const struct input *in)
 {
     struct request request = {.settings = cli->defaults};
     struct reply reply = {.warnings = json_array()};
-    reply_fail(&reply, status, "-", NULL, "%s",
-               status == RIG_FAILED ? "out of memory" : "a line is longer than 16 MiB");
+    char why[96] = "a line is longer than 16 MiB";
+    if (in->status == RIG_FAILED)
+        snprintf(why, sizeof why, "%s",
+                 in->error == ENOMEM ? "out of memory" : RIG_ERRNO(in->error));
+    why[0] = (char)tolower((unsigned char)why[0]);
+    reply_fail(&reply, in->status, "-", NULL, "%s", why);
     int code = cli_report(&cli->out, &request, &reply, NULL);
     reply_free(&reply);
     return code;
@@ -233,7 +244,7 @@ static int answer_lines(struct cli *cli)
         out_flush(&cli->out);
     }
     free(in.text);
-    return in.status == RIG_OK ? code : refuse_line(cli, in.status);
+    return in.status == RIG_OK ? code : refuse_line(cli, &in);
 }
 
 /* ---- a terminal */

@@ -235,4 +235,8 @@ EOF_PY
     head -c 17000000 /dev/zero | tr '\0' ' ' | "$RIGMEM" shell 2>err || status=$?
     [ "$status" -eq 5 ]
     grep -q 'a line is longer than 16 MiB' err
+    # what cannot be read is no end
+    run "$RIGMEM" shell </
+    [ "$status" -eq 7 ]
+    [ "$output" = "rigmem: -: is a directory" ]
 }

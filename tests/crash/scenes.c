@@ -51,6 +51,7 @@ const struct scene scenes[] = {
     {IOMMU "-q map-host gpu1 --file data\n", "free @last", NULL},
     {BASE "-q fault gpu0:flush=never\n", "free own", NULL},
     {MANY, "free own host r5", "free own\nfree host\nfree r5"},
+    {BASE, "-f script", STAGE_SCRIPT},
     {BASE, "poke own --data 00ff --by gpu0", NULL},
     {BASE, "poke host --data 00ff", NULL},
     {BASE, "peek own 0 4 --by gpu1", NULL},

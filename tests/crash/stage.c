@@ -31,6 +31,7 @@
 struct shim *stage_shim;
 
 static char directory[] = "/dev/shm/rigmem-crash-XXXXXX";
+static int input;     /* standard input of commands */
 static int output[2]; /* standard output and standard error of commands */
 static char text[2][TEXT_MAX];
 
@@ -112,6 +113,10 @@ void stage_open(void)
     int data = open("data", O_RDWR | O_CREAT, 0600);
     assert_true(data >= 0 && ftruncate(data, 65536) == 0);
     close(data);
+    FILE *script = fopen("script", "w");
+    assert_true(script && fputs(STAGE_SCRIPT, script) >= 0 && fclose(script) == 0);
+    input = memfd_create("input", 0);
+    assert_true(input >= 0);
     for (int i = 0; i < 2; i++) {
         output[i] = memfd_create("output", 0);
         assert_true(output[i] >= 0);
@@ -284,8 +289,16 @@ static int run(const char *line)
     return code;
 }
 
+void stage_input(const char *lines)
+{
+    assert_int_equal(ftruncate(input, 0), 0);
+    assert_int_equal(pwrite(input, lines, strlen(lines), 0), strlen(lines));
+}
+
 static void become_command(void)
 {
+    lseek(input, 0, SEEK_SET);
+    dup2(input, STDIN_FILENO);
     dup2(output[0], STDOUT_FILENO);
     dup2(output[1], STDERR_FILENO);
     signal(SIGPIPE, SIG_IGN);

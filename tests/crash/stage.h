@@ -8,9 +8,15 @@
 #include <sys/types.h>
 
 /* Below the directory, which is the working directory: machine.json (rigs.h's RIG_SWITCH with three
-   GPUs), iommu.json (two of them behind an IOMMU), data (a file of 64 KiB), and s/, where the state
-   file is: STAGE_STATE. Everything in s/ is the session's. */
+   GPUs), iommu.json (two of them behind an IOMMU), data (a file of 64 KiB), script, and s/, where
+   the state file is: STAGE_STATE. Everything in s/ is the session's. */
 #define STAGE_STATE "s/state"
+
+/* What is in the file `script` there. */
+#define STAGE_SCRIPT "alloc gpu0 gpu 64K --name new\nmap-peer gpu1 new\nfree new"
+
+/* stage_input is what commands read from standard input from now on: a copy of the text. */
+void stage_input(const char *lines);
 
 void stage_open(void);
 void stage_close(void);
