@@ -78,6 +78,7 @@ static inline bool rig_holes_reserve(struct rig_holes *h, uint64_t holes)
     return h->nodes >= need || holes_grow(h, need);
 }
 
+/* An empty node of a level, of those that rig_holes_reserve has got. */
 static inline struct rig_hole_node *hole_node_take(struct rig_holes *h, uint32_t level)
 {
     struct rig_hole_node *n = h->unused;
@@ -108,11 +109,12 @@ static inline uint32_t hole_child(const struct rig_hole_node *n, uint64_t k)
     return hole_rank(n->key + 1, n->count - 1, k);
 }
 
-/* The same as the function without `deep`, for a class of more than one node, or a full one to add
-   to. */
+/* holes_add_deep and holes_remove_deep are rig_holes_add and rig_holes_remove in a class of more
+   than one node, or of a full one that is added to. */
 void holes_add_deep(struct rig_holes *h, uint32_t class, uint64_t key);
 void holes_remove_deep(struct rig_holes *h, uint32_t class, uint64_t key);
 
+/* rig_holes_add adds a hole, for which rig_holes_reserve has got the nodes. */
 static inline void rig_holes_add(struct rig_holes *h, uint64_t at, uint64_t units)
 {
     uint32_t class = hole_class(units);
