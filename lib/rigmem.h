@@ -66,8 +66,10 @@ const char *rig_status_name(enum rig_status status);
    any thread may ask. */
 const char *rig_errno_text(int error, char text[RIG_ERRNO_MAX]);
 
-/* The same in room of the block it stands in. */
+#ifndef __cplusplus
+/* The same in room of the block it stands in, which C++ has no word for. */
 #define RIG_ERRNO(error) rig_errno_text((error), (char[RIG_ERRNO_MAX]){0})
+#endif
 
 /* ---------- facts */
 
@@ -218,7 +220,7 @@ struct rig_function {
     const char *alias; /* gpu0, nic0, nvme0 in bus order, or NULL */
     bool gpu; /* a GPU: display or accelerator with a prefetchable memory BAR, or named as one */
     bool gpu_unknown; /* whether it is one is not known (a tree shows no classes); gpu is false */
-    bool gpu_named; /* the caller or the capture named it as a GPU */
+    bool gpu_named;   /* the caller or the capture named it as a GPU */
 
     struct rig_fact vendor, device;                     /* 16 bits; assumed when found by name */
     struct rig_fact subsystem_vendor, subsystem_device; /* 16 bits */
@@ -378,9 +380,10 @@ enum rig_status rig_topology_set_gpu(struct rig_topology *t, const char *functio
 enum rig_status rig_topology_set_gpu_memory(struct rig_topology *t, const char *function,
                                             uint64_t bytes, struct rig_error *err);
 
-/* rig_topology_link says that direct links join the GPU to the others of fabric `fabric`: they
-   reach each other's memory whatever the bus carries. RIG_INVALID: it is no GPU. (memory-module:
-   link, reaches) */
+/* rig_topology_link says that direct links join the GPU to the others of fabric `fabric`, any
+   number, instead of those of an earlier call: they reach each other's memory whatever the bus
+   carries. RIG_INVALID: no such function, or it is no GPU; t is unchanged. (memory-module: link,
+   reaches) */
 enum rig_status rig_topology_link(struct rig_topology *t, const char *function, unsigned fabric,
                                   struct rig_error *err);
 /* The ACS control word of a function; RIG_INVALID where it is known to have no ACS capability. */
@@ -1098,10 +1101,11 @@ bool rig_region_client(struct rig_region region, size_t i, struct rig_bdf *out_c
    directory FILE.d of a twin's memory, FILE.intent and FILE.lock beside it, or in this process.
 
    Of a session on file each use is one transaction: rig_session_begin locks and loads it (but for
-   a glance, which locks nothing and makes nothing), requests act, rig_session_commit writes it whole, rig_session_end lets go. Killed at any point, the next
-   transaction finds the session as it was before or as it is after, and takes what a request that
-   was cut short had begun as the specification says: held until its GPU is given back. SIGINT,
-   SIGTERM, SIGHUP and SIGQUIT wait from begin to end. One thread uses a session. */
+   a glance, which locks nothing and makes nothing), requests act, rig_session_commit writes it
+   whole, rig_session_end lets go. Killed at any point, the next transaction finds the session as it
+   was before or as it is after, and takes what a request that was cut short had begun as the
+   specification says: held until its GPU is given back. SIGINT, SIGTERM, SIGHUP and SIGQUIT wait
+   from begin to end. One thread uses a session. */
 
 struct rig_session;
 
@@ -1116,7 +1120,10 @@ enum rig_session_use {
 /* rig_session_begin makes *out_session the session of `path`, for one transaction: open, or not
    open where there is no such file, and then as it was never begun unless rig_session_start starts
    it. path NULL: a new session in this process, not open, for as many requests as there are.
-   Releases that can finish are finished. End it with rig_session_end.
+   Releases that can finish are finished. Where the machine was started since the file was written,
+   or nothing tells, the GPUs' tables are written again. To change, what a command that was killed
+   left where no session is open is removed. Each of these that people should know of is a warning:
+   rig_session_warning. End it with rig_session_end.
    RIG_REFUSED    the file, its directory or its lock could be another user's doing: not a regular
                   file of the user's or of root, more than one link, writable by others, below a
                   directory that others may change (sticky ones are allowed); or cannot be locked
@@ -1140,7 +1147,7 @@ void rig_session_turn(struct rig_session *s);
 bool rig_session_is_open(const struct rig_session *s);
 
 /* rig_session_warning is the i-th thing that the loading found, or NULL: requests that were cut
-   short, mapped files that are gone. */
+   short, mapped files that are gone, another boot, what was left and removed, or cannot be. */
 const char *rig_session_warning(const struct rig_session *s, size_t i);
 
 /* rig_session_start makes a session that is not open one of a twin of t, which `source` named, with

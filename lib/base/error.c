@@ -36,7 +36,7 @@ const char *rig_errno_text(int error, char text[RIG_ERRNO_MAX])
 {
     char room[RIG_ERRNO_MAX];
     snprintf(text, RIG_ERRNO_MAX, "%s", strerror_r(error, room, sizeof room));
-    if (!isupper((unsigned char)text[1]))
+    if (text[0] && !isupper((unsigned char)text[1]))
         text[0] = (char)tolower((unsigned char)text[0]);
     return text;
 }

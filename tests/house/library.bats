@@ -42,6 +42,21 @@ setup() {
     done
 }
 
+@test "every macro that rigmem.h has for C++ is an expression of C++" {
+    for cxx in g++ clang++; do
+        "$cxx" -std=c++17 -E -dM -Ilib -x c++ lib/rigmem.h | grep '^#define RIG_' >"$BATS_TEST_TMPDIR/macros"
+        [ "$(wc -l <"$BATS_TEST_TMPDIR/macros")" -gt 10 ]
+        {
+            echo '#include "rigmem.h"'
+            echo 'int main() {'
+            awk '$2 !~ /_H$/ && $2 !~ /\(/ { print "(void)(" $2 ");" }
+                $2 ~ /\(/ { sub(/\(.*/, "", $2); print "(void)(" $2 "(1));" }' "$BATS_TEST_TMPDIR/macros"
+            echo 'char text[RIG_ERRNO_MAX]; return *rig_errno_text(2, text); }'
+        } >"$BATS_TEST_TMPDIR/macros.cc"
+        "$cxx" -std=c++17 -Wall -Wextra -Wpedantic -Werror -Ilib -fsyntax-only "$BATS_TEST_TMPDIR/macros.cc"
+    done
+}
+
 @test "every header of the library compiles alone" {
     for h in lib/*.h lib/*/*.h lib/*/*/*.h; do
         [ -e "$h" ] || continue

@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -254,6 +255,34 @@ static void the_first_error_stays_with_its_first_hint(void **state)
     assert_true(rig_is_memory(&err));
 }
 
+/* What the system says, whatever is asked. */
+static const char *said = "";
+
+char *strerror_r(int error, char *text, size_t bytes)
+{
+    (void)error;
+    snprintf(text, bytes, "%s", said);
+    return text;
+}
+
+static void the_systems_reasons_begin_as_words_within_a_sentence(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"No such file or directory", "no such file or directory"},
+        {"RPC struct is bad", "RPC struct is bad"},
+        {"X", "x"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(rows); i++) {
+        char text[RIG_ERRNO_MAX];
+        memset(text, 'X', sizeof text);
+        said = rows[i][0];
+        assert_string_equal(rig_errno_text(1, text), rows[i][1]);
+        assert_string_equal(RIG_ERRNO(1), rows[i][1]);
+    }
+}
+
 /* ---- arithmetic */
 
 static void sums_and_products_that_do_not_fit_are_none(void **state)
@@ -292,6 +321,7 @@ int main(void)
         cmocka_unit_test(a_size_is_written_in_the_largest_unit_that_divides_it),
         cmocka_unit_test(every_outcome_has_its_name),
         cmocka_unit_test(the_first_error_stays_with_its_first_hint),
+        cmocka_unit_test(the_systems_reasons_begin_as_words_within_a_sentence),
         cmocka_unit_test(sums_and_products_that_do_not_fit_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
