@@ -454,8 +454,11 @@ static const struct command_row rows[] = {
     {.name = "shell",
      .group = "other",
      .summary = "an interactive shell",
-     .about = "Reads commands with history and completion. The session lives in the shell, or in "
-              "the file of -s. Where standard input is no terminal it answers line by line.",
+     .about =
+         "Reads commands with history and completion. The session lives in the shell, or in "
+         "the file of -s. `source FILE` runs a script there; `exit`, `quit` or the end of "
+         "input ends it, an interrupt cancels the line. Where standard input is no terminal it "
+         "answers line by line.",
      .run = shell_run,
      .flags = COMMAND_SHELL,
      .exits = EXITS(0)},

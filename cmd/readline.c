@@ -161,6 +161,31 @@ static char *next_candidate(const char *text, int state)
     return one ? strdup(member_text(one, "word")) : NULL;
 }
 
+/* Words that only the shell knows, where a command is typed. */
+static void offer_own(struct reply *reply, const char *text)
+{
+    static const char *const own[] = {"exit", "quit", "source"};
+    json_t *candidates = json_object_get(reply->result, "candidates");
+    for (size_t i = 0; candidates && i < sizeof own / sizeof own[0]; i++)
+        if (strncmp(own[i], text, strlen(text)) == 0)
+            add(reply, candidates, json_pack("{ss}", "word", own[i]));
+}
+
+/* Completes `text` behind `count` words; *out_files: by names of files. */
+static void offer(struct reply *reply, const char **words, int count, const char *text,
+                  bool *out_files)
+{
+    if (count > 0 && strcmp(words[0], "source") == 0) {
+        *out_files = count == 1;
+        return;
+    }
+    words[count] = text;
+    complete_words(reply, &shim.cli->defaults, count + 1, words);
+    *out_files = json_is_true(json_object_get(reply->result, "files"));
+    if (count == 0)
+        offer_own(reply, text);
+}
+
 /* readline's own completion of file names goes on where nothing of ours fits and files do. */
 static char **complete(const char *text, int start, int end)
 {
@@ -173,21 +198,19 @@ static char **complete(const char *text, int start, int end)
         from--;
     (void)end;
     char **found = NULL;
+    bool files = false;
     *shim.library.rl_attempted_completion_over = 1;
     if (lines_read("-", buffer + from, (size_t)(start - from), &lines, &ignored) == RIG_OK) {
         int count = lines.count > 0 ? lines.line[0].count : 0;
         const char **words = calloc((size_t)count + 1, sizeof *words);
         for (int i = 0; words && i < count; i++)
             words[i] = lines.line[0].word[i];
-        if (words) {
-            words[count] = text;
-            complete_words(&reply, &shim.cli->defaults, count + 1, words);
-        }
+        if (words)
+            offer(&reply, words, count, text, &files);
         free(words);
         lines_free(&lines);
     }
     shim.candidates = json_object_get(reply.result, "candidates");
-    bool files = json_is_true(json_object_get(reply.result, "files"));
     if (json_array_size(shim.candidates) > 0) {
         const char *first = member_text(json_array_get(shim.candidates, 0), "word");
         size_t length = strlen(first);

@@ -154,6 +154,11 @@ line("fault flush=ne", "fault flush=never ")
 line("map-host gpu0 --file data-", "map-host gpu0 --file data-file ")
 line("help fau", "help fault ")
 line("version; vers", "version; version ")
+# what only the shell knows
+line("sour", "source ")
+line("exi", "exit ")
+line("version; qui", "version; quit ")
+line("source data-", "source data-file ")
 line("reach --iommu gpu1=tr", "--iommu gpu1=translate ")
 # several: what they share first, then all of them
 t.send("map-\t")
