@@ -349,10 +349,13 @@ static enum rig_status check_view(struct rig_device *dev, int bar, uint64_t star
     bool whole = start == 0 && bytes == now.size;
     if (!whole && ((start | bytes) & (dev->machine->page_size - 1)) != 0)
         return rig_fail(err, RIG_INVALID, name, "a view of BAR %d is whole pages of it", bar);
-    for (const struct device_view *other = dev->views; other; other = other->next)
-        if (!other->dead && other->view.bar == bar && other->combining != combining)
-            return rig_fail(err, RIG_INVALID, name, "BAR %d is mapped %s already", bar,
-                            other->combining ? "combining" : "uncached");
+    /* All that a BAR has are alike: one tells. */
+    const struct device_view *other = dev->views;
+    while (other && (other->dead || other->view.bar != bar))
+        other = other->next;
+    if (other && other->combining != combining)
+        return rig_fail(err, RIG_INVALID, name, "BAR %d is mapped %s already", bar,
+                        other->combining ? "combining" : "uncached");
     if (!now.assigned) {
         rig_fail(err, RIG_REFUSED, name, "its BAR %d has no address", bar);
         rig_hint(err, "the firmware or the kernel left no room for it; see 'Above 4G decoding'");

@@ -389,10 +389,12 @@ enum rig_status memory_free(struct twin *w, struct twin_grant *grant, struct rig
 
 /* ---- the end */
 
+/* Windows in reserved addresses go with those, all at once. */
 static void end_window(const void *node, VISIT visit, void *closure)
 {
     const struct twin_grant *grant = *(struct twin_grant *const *)node;
-    if (visit == postorder || visit == leaf)
+    if ((visit == postorder || visit == leaf) &&
+        !memory_is_reserved(closure, grant->memory, grant->bytes))
         memory_window_end(closure, grant->memory, grant->bytes);
 }
 
