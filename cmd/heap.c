@@ -13,10 +13,8 @@
 /* Below it, clearing a large page costs more than the faults it saves. */
 #define FILE_LEAST (64 << 10)
 
-/* What is made of a file takes some five times its bytes. Less than HEAP_LEAST is no gain; beyond
-   it the allocators' own tables, of 8 MiB and nearly empty, come to lie in it and are cleared. */
-#define TIMES 5
-#define HEAP_LEAST ((size_t)8 << 20)
+/* What is made of a file takes up to nine times its bytes. */
+#define TIMES 9
 #define HEAP_MOST ((size_t)256 << 20)
 
 /* Blocks of a session's size come from the heap; the page tables' and allocators' own tables,
@@ -29,7 +27,7 @@ void heap_expect(const char *path)
     if (stat(path, &st) != 0 || st.st_size < FILE_LEAST)
         return;
     size_t bytes = (size_t)st.st_size > HEAP_MOST / TIMES ? HEAP_MOST : (size_t)st.st_size * TIMES;
-    bytes = bytes < HEAP_LEAST ? HEAP_LEAST : (bytes + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
+    bytes = (bytes + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
     /* The heap goes on a little before a large page begins, with a block that has malloc ask for
        all at once; it writes beside that block, and a large page in which something is is none. */
     size_t block_bytes = mallinfo2().keepcost + PAGE, before = block_bytes + 4 * PAGE;
