@@ -9,16 +9,21 @@ struct mapping *mapping_new(struct rig_memory *m, bool peer)
     struct mapping *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    p->memory = m;
     p->peer = peer;
     p->number = ++m->last_mapping;
     gpu_memory_lock(m);
+    mapping_enter(m, p);
+    gpu_memory_unlock(m);
+    return p;
+}
+
+void mapping_enter(struct rig_memory *m, struct mapping *p)
+{
+    p->memory = m;
     p->next = m->mappings;
     if (p->next)
         p->next->previous = p;
     m->mappings = p;
-    gpu_memory_unlock(m);
-    return p;
 }
 
 void mapping_unlist(struct mapping *p)
@@ -52,7 +57,9 @@ void mapping_free(struct mapping *p)
         free(p->ranges);
     free(p->clients);
     free(p->lent);
-    free(p);
+    const struct rig_memory *m = p->memory;
+    if ((uintptr_t)p - (uintptr_t)m->restored >= m->restored_count * sizeof *p)
+        free(p);
 }
 
 bool mapping_make_ranges(struct mapping *p, size_t count)

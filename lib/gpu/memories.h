@@ -138,6 +138,8 @@ struct rig_memory {
     bool gone;         /* the give-back gave everything back; pool is NULL then */
     struct gpu_pool *pool;
     struct mapping *mappings;
+    struct mapping *restored; /* one piece of memory of those that a restore made, or NULL */
+    size_t restored_count;
     uint64_t last_mapping;
     struct mapping *due;
     size_t saved_first, saved_count; /* of a restore alone */
@@ -237,8 +239,10 @@ void gpu_memory_settle(struct rig_memory *m);
 
 /* ---- mappings (mapping.c) */
 
-/* mapping_new makes a mapping of m, in its list and in state MAKING; NULL when memory ran out. */
+/* mapping_new makes a mapping of m, in its list and in state MAKING; NULL when memory ran out.
+   mapping_enter has a mapping, zeroed, be the newest of the list. */
 struct mapping *mapping_new(struct rig_memory *m, bool peer);
+void mapping_enter(struct rig_memory *m, struct mapping *p);
 
 /* mapping_use_ranges makes the malloc'ed ranges p's; mapping_make_ranges makes room for `count`,
    all 0. False: memory ran out. */

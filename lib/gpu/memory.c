@@ -51,6 +51,7 @@ void gpu_memory_drop(struct rig_memory *m)
         m->mappings = p->next;
         drop_mapping(p);
     }
+    free(m->restored);
     rig_page_table_drop(m->tables);
     pool_drop(m->pool);
     pthread_mutex_destroy(&m->lock);

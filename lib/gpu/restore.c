@@ -245,14 +245,10 @@ static bool is_done(const struct restore *x, const struct saved *s)
     return !s->has_of && (s->tables == '-' || (s->tables == 'w' && !x->anew));
 }
 
-static enum rig_status restore_mapping(struct restore *x, struct rig_memory *m,
-                                       struct line_cursor *c, struct rig_error *err)
+static enum rig_status restore_mapping(struct restore *x, struct mapping *p, struct line_cursor *c,
+                                       struct rig_error *err)
 {
-    uint64_t last = m->last_mapping;
-    struct mapping *p = mapping_new(m, false);
-    m->last_mapping = last;
-    if (!p)
-        return rig_fail_memory(err);
+    struct rig_memory *m = p->memory;
     struct saved s = {.mapping = p};
     if (!restore_line(c, x, &s))
         return rig_fail_memory(err);
@@ -281,9 +277,20 @@ static enum rig_status restore_mappings(struct restore *x, struct rig_memory *m,
     struct line_cursor c = {.at = json_string_value(lines)};
     if (!c.at || strlen(c.at) != json_string_length(lines))
         return bad(err, "a list of mappings");
+    if (*c.at == '\0')
+        return RIG_OK;
+    size_t count = 1;
+    for (const char *at = c.at; (at = strchr(at, ';')); at++)
+        count++;
+    m->restored = calloc(count, sizeof *m->restored);
+    if (!m->restored)
+        return rig_fail_memory(err);
+    m->restored_count = count;
     enum rig_status status = RIG_OK;
-    for (bool more = *c.at != '\0'; more && status == RIG_OK; more = line_take(&c, ';'))
-        status = restore_mapping(x, m, &c, err);
+    for (size_t i = 0; status == RIG_OK && i < count && (i == 0 || line_take(&c, ';')); i++) {
+        mapping_enter(m, &m->restored[i]);
+        status = restore_mapping(x, &m->restored[i], &c, err);
+    }
     return status;
 }
 
