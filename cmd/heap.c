@@ -30,6 +30,7 @@ void heap_expect(const char *path)
     bytes = (bytes + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
     /* The heap goes on a little before a large page begins, with a block that has malloc ask for
        all at once; it writes beside that block, and a large page in which something is is none. */
+    malloc_trim(0);
     size_t block_bytes = mallinfo2().keepcost + PAGE, before = block_bytes + 4 * PAGE;
     uintptr_t end = (uintptr_t)sbrk(0), large = (end + before + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
     if (sbrk((intptr_t)(large - before - end)) == (void *)-1)
