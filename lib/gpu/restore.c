@@ -224,14 +224,19 @@ static enum rig_status restore_entries(const struct restore *x, const struct sav
         return RIG_OK;
     if (!t || p->count == 0)
         return bad(err, "a mapping's entries");
-    struct rig_error why = {0};
     enum rig_status status;
-    if (s->tables != 'w')
-        status = rig_page_table_suppose(t, p->address, p->target, p->ranges, p->count, &why);
-    else if (writes_tables(x, p->memory))
+    if (s->tables == 'w' && !writes_tables(x, p->memory)) {
+        /* It can fail for lack of memory alone. */
+        status = rig_page_table_load_map(t, p->address, p->target, p->ranges, p->count, NULL);
+        if (status == RIG_FAILED)
+            return rig_fail_memory(err);
+        return status == RIG_OK ? RIG_OK : bad(err, "a mapping's entries");
+    }
+    struct rig_error why = {0};
+    if (s->tables == 'w')
         status = rig_page_table_write_map(t, p->address, p->target, p->ranges, p->count, &why);
     else
-        status = rig_page_table_load_map(t, p->address, p->target, p->ranges, p->count, &why);
+        status = rig_page_table_suppose(t, p->address, p->target, p->ranges, p->count, &why);
     if (status == RIG_FAILED)
         return rig_fail(err, RIG_FAILED, why.what, "%s", why.why);
     return status == RIG_OK ? RIG_OK : bad(err, "a mapping's entries");

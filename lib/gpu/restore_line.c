@@ -81,20 +81,26 @@ static void read_range(struct line_cursor *c, struct rig_range *out)
     line_need(c, ((out->address | out->bytes) & 4095) == 0 && out->bytes != 0);
 }
 
+/* Nearly all are of one range, which is looked for first. */
 static bool read_ranges(struct line_cursor *c, struct mapping *p)
 {
     line_expect(c, ' ');
     if (c->failed || line_take(c, '-'))
         return true;
-    size_t count = line_items(c);
-    if (count > ITEMS_MAX || !mapping_make_ranges(p, count))
-        return false;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < count && !c->failed; i++) {
-        if (i > 0)
+    struct line_cursor first = *c;
+    mapping_make_ranges(p, 1);
+    read_range(c, &p->range);
+    uint64_t sum = p->range.bytes;
+    if (*c->at == ',') {
+        size_t count = line_items(&first);
+        if (count > ITEMS_MAX || !mapping_make_ranges(p, count))
+            return false;
+        p->ranges[0] = p->range;
+        for (size_t i = 1; i < count && !c->failed; i++) {
             line_expect(c, ',');
-        read_range(c, &p->ranges[i]);
-        line_need(c, rig_add(sum, p->ranges[i].bytes, &sum));
+            read_range(c, &p->ranges[i]);
+            line_need(c, rig_add(sum, p->ranges[i].bytes, &sum));
+        }
     }
     line_need(c, sum == p->bytes);
     return true;
