@@ -265,14 +265,18 @@ static bool has_below(const struct rig_topology *t, int port)
     return false;
 }
 
-/* Tries `card` under `port`, with `settings`, where it helps not without, also what setting helps
- * there; on yes *a becomes that attempt. */
-static enum rig_status try_move(struct attempt *a, const struct rig_topology *t, int card, int port,
-                                bool settings, bool *out_done, struct rig_error *err)
+/* A move is one step, or two with the setting that it needs at its place. */
+#define MOVING 2
+
+/* Tries `card` under `port`. *out_count is how many steps help: the move, or the move and what can
+   be set there; 0: neither does. */
+static enum rig_status try_move(const struct attempt *a, const struct rig_topology *t, int card,
+                                int port, struct rig_remedy steps[MOVING], int *out_count,
+                                struct rig_error *err)
 {
-    struct rig_remedy steps[RIG_REMEDY_STEPS];
     struct attempt m = {.rules = a->rules, .from = a->from, .to = a->to, .steps = steps};
     char what[48], where[48], bdf[RIG_BDF_MAX], under[RIG_BDF_MAX];
+    *out_count = 0;
     enum rig_status status = rig_topology_copy(a->t, &m.t, err);
     if (status != RIG_OK)
         return status;
@@ -289,15 +293,16 @@ static enum rig_status try_move(struct attempt *a, const struct rig_topology *t,
              short_name(t, port, where),
              has_below(t, port) ? ", in exchange for what is there" : "");
     status = end_step(&m, err);
-    if (status == RIG_OK && settings)
+    if (status == RIG_OK && m.reach.answer == RIG_ANSWER_NO)
         status = clear_acs(&m, err);
-    *out_done = status == RIG_OK && m.reach.answer != RIG_ANSWER_NO;
-    for (int k = 0; *out_done && k < m.count; k++)
-        a->steps[a->count++] = steps[k];
+    if (status == RIG_OK && m.reach.answer != RIG_ANSWER_NO)
+        *out_count = m.count;
     drop(&m);
     return status;
 }
 
+/* Slots of one card that are tried: each costs a copy of the machine and a decision or two, and
+   more slots than a machine of eight GPUs and their switches has are much like one another. */
 #define MAX_TRIES 48
 
 static bool is_above(const struct rig_topology *t, int i, int above)
@@ -317,36 +322,45 @@ static bool fits(const struct attempt *a, const struct rig_topology *t, int card
            strangers_below(t, port, card) <= 1;
 }
 
-/* The ports that are tried, in bus order, in one way: free slots or occupied ones, with a further
- * setting or without. */
-static enum rig_status move_somewhere(struct attempt *a, const struct rig_topology *t,
-                                      bool occupied, bool settings, bool *out_done,
-                                      struct rig_error *err)
+/* Makes steps the best of moving `card`, as far as *count steps are worse: a move that needs no
+   setting is better than one that needs one, and among like ones the first port in bus order is. */
+static enum rig_status move_card(const struct attempt *a, const struct rig_topology *t, int card,
+                                 bool occupied, struct rig_remedy steps[MOVING], int *count,
+                                 struct rig_error *err)
 {
-    const int cards[] = {card_of(t, a->from), card_of(t, a->to)};
     int tries = 0;
-    for (size_t k = 0; k < RIG_ARRAY_LENGTH(cards); k++) {
-        for (int port = 0; port < t->count && tries < MAX_TRIES; port++) {
-            if (!fits(a, t, cards[k], port, occupied))
-                continue;
-            tries++;
-            enum rig_status status = try_move(a, t, cards[k], port, settings, out_done, err);
-            if (status != RIG_OK || *out_done)
-                return status;
+    for (int port = 0; port < t->count && tries < MAX_TRIES && *count != 1; port++) {
+        struct rig_remedy found[MOVING];
+        int n;
+        if (!fits(a, t, card, port, occupied))
+            continue;
+        tries++;
+        enum rig_status status = try_move(a, t, card, port, found, &n, err);
+        if (status != RIG_OK)
+            return status;
+        if (n == 1 || *count == 0) {
+            memcpy(steps, found, (size_t)n * sizeof *steps);
+            *count = n;
         }
     }
     return RIG_OK;
 }
 
-/* A free slot is better than an occupied one, and one that needs no further setting better still.
- */
-static enum rig_status move_card(struct attempt *a, const struct rig_topology *t, bool *out_done,
-                                 struct rig_error *err)
+/* A free slot is better than an occupied one, whatever must be set. */
+static enum rig_status move_a_card(struct attempt *a, const struct rig_topology *t, bool *out_done,
+                                   struct rig_error *err)
 {
+    const int from = card_of(t, a->from), to = card_of(t, a->to);
     enum rig_status status = RIG_OK;
-    *out_done = false;
-    for (int way = 0; status == RIG_OK && !*out_done && way < 4; way++)
-        status = move_somewhere(a, t, way >> 1, way & 1, out_done, err);
+    int count = 0;
+    for (int occupied = 0; status == RIG_OK && count == 0 && occupied < 2; occupied++) {
+        struct rig_remedy *steps = a->steps + a->count;
+        status = move_card(a, t, from, occupied, steps, &count, err);
+        if (status == RIG_OK && to != from)
+            status = move_card(a, t, to, occupied, steps, &count, err);
+    }
+    a->count += count;
+    *out_done = count > 0;
     return status;
 }
 
@@ -355,11 +369,11 @@ static enum rig_status move_card(struct attempt *a, const struct rig_topology *t
 typedef enum rig_status step(struct attempt *, struct rig_error *);
 static step *const settings[] = {pass_iommu, place_bar, resize_bar, clear_acs, newer_kernel};
 
-/* The first so many go before a move, which is one step, or two with what it needs at its place. */
+/* The first so many go before a move. */
 #define SETTINGS_OF_ENDS 3
 
 static_assert(RIG_ARRAY_LENGTH(settings) <= RIG_REMEDY_STEPS, "a setting is one step");
-static_assert(SETTINGS_OF_ENDS + 2 <= RIG_REMEDY_STEPS, "and a move");
+static_assert(SETTINGS_OF_ENDS + MOVING <= RIG_REMEDY_STEPS, "and a move");
 
 static enum rig_status begin(struct attempt *a, const struct rig_topology *t,
                              const struct rig_rules *rules, int from, int to,
@@ -434,7 +448,7 @@ static enum rig_status by_moving(const struct rig_topology *t, const struct rig_
     for (size_t k = 0; status == RIG_OK && k < SETTINGS_OF_ENDS; k++)
         status = settings[k](&a, err);
     if (status == RIG_OK && a.reach.p2pdma.possible == RIG_NOT_SUPPORTED)
-        status = move_card(&a, t, &done, err);
+        status = move_a_card(&a, t, &done, err);
     *out_count = done ? a.count : 0;
     drop(&a);
     return status;

@@ -167,6 +167,40 @@ static void a_card_is_exchanged_where_no_slot_is_free(void **state)
     assert_int_equal(step[1].answer, RIG_ANSWER_YES);
 }
 
+/* Under 09:01.0 redirects would have to be cleared; under 09:02.0, which comes later, nothing. */
+static void a_slot_where_nothing_need_be_set_is_better_than_an_earlier_one(void **state)
+{
+    (void)state;
+    const char *machine =
+        CLIENT "00:01.0 rp 01-01\n01:00.0" GPU "00:02.0 rp 08-0c\n08:00.0 up 09-0c\n"
+               "09:00.0 down 0a-0a\n0a:00.0" GPU "09:01.0 down 0b-0b acs=001d\n"
+               "09:02.0 down 0c-0c\n";
+    assert_int_equal(remedy_in(machine, "Intel:6", "gpu0", "gpu1"), 1);
+    assert_string_equal(step[0].text,
+                        "move the card of gpu0 (0000:01:00.0) to the slot under port 0000:09:02.0");
+    assert_int_equal(step[0].answer, RIG_ANSWER_YES);
+}
+
+/* gpu0's card can go to more slots than are tried, none of which helps; beside it is one for
+   gpu1's. */
+static void the_other_card_is_tried_however_many_slots_the_one_has(void **state)
+{
+    (void)state;
+    char text[8000] =
+        CLIENT "00:01.0 rp 01-05\n01:00.0 up 02-05\n02:00.0 down 03-03\n03:00.0" GPU
+               "02:01.0 down 04-04\n02:02.0 down 05-05\n05:00.0 ep class=020000\n00:02.0 rp 06-06\n"
+               "06:00.0" GPU;
+    for (unsigned i = 0; i < 60; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "40:%02x.%x rp %02x-%02x\n", 1 + i / 8, i % 8,
+                 0x41 + i, 0x41 + i);
+    }
+    assert_int_equal(remedy_in(text, "Intel:6", "gpu0", "gpu1"), 1);
+    assert_string_equal(step[0].text,
+                        "move the card of gpu1 (0000:06:00.0) to the slot under port 0000:02:01.0");
+    assert_int_equal(step[0].answer, RIG_ANSWER_YES);
+}
+
 /* The address and the IOMMU are put right first; what is moved is told last. */
 static void a_move_follows_the_settings_that_it_needs(void **state)
 {
@@ -217,6 +251,8 @@ int main(void)
         cmocka_unit_test(what_is_on_no_card_is_not_moved),
         cmocka_unit_test(a_card_with_a_switch_moves_with_it),
         cmocka_unit_test(a_card_is_exchanged_where_no_slot_is_free),
+        cmocka_unit_test(a_slot_where_nothing_need_be_set_is_better_than_an_earlier_one),
+        cmocka_unit_test(the_other_card_is_tried_however_many_slots_the_one_has),
         cmocka_unit_test(a_move_follows_the_settings_that_it_needs),
         cmocka_unit_test(a_move_that_helps_nowhere_is_not_advised),
     };
