@@ -258,6 +258,7 @@ static void the_first_error_stays_with_its_first_hint(void **state)
 /* What the system says, whatever is asked. */
 static const char *said = "";
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 char *strerror_r(int error, char *text, size_t bytes)
 {
     (void)error;
