@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE ((size_t)4096)
+/* What malloc writes beside a block lies within it. */
+#define BESIDE ((size_t)4096)
 #define LARGE_PAGE ((uintptr_t)2 << 20)
 
 /* Below it, clearing a large page costs more than the faults it saves. */
@@ -28,19 +29,20 @@ void heap_expect(const char *path)
         return;
     size_t bytes = (size_t)st.st_size > HEAP_MOST / TIMES ? HEAP_MOST : (size_t)st.st_size * TIMES;
     bytes = (bytes + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
-    /* The heap goes on a little before a large page begins, with a block that has malloc ask for
-       all at once; it writes beside that block, and a large page in which something is is none. */
-    malloc_trim(0);
-    size_t block_bytes = mallinfo2().keepcost + PAGE, before = block_bytes + 4 * PAGE;
-    uintptr_t end = (uintptr_t)sbrk(0), large = (end + before + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
-    if (sbrk((intptr_t)(large - before - end)) == (void *)-1)
+    struct mallinfo2 heap = mallinfo2();
+    if (heap.arena >= bytes)
         return;
     mallopt(M_MMAP_THRESHOLD, BLOCK_MOST);
     mallopt(M_TRIM_THRESHOLD, (int)HEAP_MOST);
-    mallopt(M_TOP_PAD, (int)(bytes + before));
-    void *volatile block = malloc(block_bytes); /* which the compiler leaves alone */
-    free(block);
+    /* A block that nobody writes to reaches close to where a large page begins, since a large page
+       in which something was written is none; with it malloc asks for all that is to come. */
+    uintptr_t end = (uintptr_t)sbrk(0), top = end - heap.keepcost;
+    uintptr_t large = (end + 2 * BESIDE + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
+    mallopt(M_TOP_PAD, (int)(bytes + 2 * BESIDE));
+    void *volatile spacer = malloc(large - BESIDE - top); /* which the compiler leaves alone */
     mallopt(M_TOP_PAD, (int)LARGE_PAGE);
-    if ((uintptr_t)sbrk(0) >= large + bytes)
+    if ((uintptr_t)spacer < large && (uintptr_t)sbrk(0) >= large + bytes)
         madvise((void *)large, bytes, MADV_HUGEPAGE);
+    else
+        free(spacer);
 }
