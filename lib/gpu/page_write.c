@@ -131,54 +131,56 @@ static unsigned put_singles(struct page_plan *p, struct page_node *node, unsigne
     return i;
 }
 
-/* n entries from i on of a table in which nothing else is, of one run of memory, their words made:
-   what most tables of a large mapping are, so without the steps that others need. */
-static enum rig_status send_run(struct page_plan *p, struct page_node *node, uint64_t key,
-                                unsigned i, unsigned n)
+/* What is mapped in a table in which nothing is: one run. */
+static void record(struct page_node *node, uint64_t key, unsigned i, unsigned n)
 {
+    node->run[0] = (struct page_run){key, (uint16_t)i, (uint16_t)n};
+    node->runs = 1;
+    node->leaves = (uint16_t)n;
+}
+
+/* n entries from i on of a table in which nothing else is, of one run of memory, at the cursor:
+   what most tables of a large mapping are, so without the steps that others need. */
+static enum rig_status put_table(struct page_plan *p, struct page_node *node, unsigned i,
+                                 unsigned n, uint64_t address)
+{
+    const struct rig_level *l = &p->t->f->level[node->level];
+    unsigned wide = l->entry_bytes / 8;
+    uint64_t key = key_at(p, p->cursor.address);
     enum rig_status status = RIG_OK;
     if (p->mode == PAGES_MAP) {
         struct page_words *w = &p->words[node->level];
-        unsigned wide = p->t->f->level[node->level].entry_bytes / 8;
+        words_begin(p, node);
+        fill(p, node, address, p->cursor.address + p->base, n, w->out + (size_t)i * wide);
         w->low = i * wide;
         w->high = (i + n) * wide;
         status = words_send(p, node);
         w->low = w->high = 0;
         node->complete = node->complete || status == RIG_OK;
     }
-    key |= status == RIG_OK ? 0 : KEY_UNCERTAIN;
-    node->run[0] = (struct page_run){key, (uint16_t)i, (uint16_t)n};
-    node->runs = 1;
-    node->leaves = (uint16_t)n;
-    return status;
-}
-
-/* send_run at the cursor, whatever fragments its leaves have. */
-static enum rig_status put_table(struct page_plan *p, struct page_node *node, unsigned i,
-                                 unsigned n, uint64_t address)
-{
-    const struct rig_level *l = &p->t->f->level[node->level];
-    uint64_t physical = p->cursor.address;
-    if (p->mode == PAGES_MAP) {
-        words_begin(p, node);
-        fill(p, node, address, physical + p->base, n,
-             p->words[node->level].out + (size_t)i * (l->entry_bytes / 8));
-    }
-    enum rig_status status = send_run(p, node, key_at(p, physical), i, n);
+    record(node, status == RIG_OK ? key : key | KEY_UNCERTAIN, i, n);
     cursor_skip(&p->cursor, (uint64_t)n << l->shift);
     return status;
 }
 
-/* The whole table, whose first leaf is `word`, all of its fragment. */
+/* The whole table, whose first leaf is `word`. */
 static enum rig_status fill_table(struct page_plan *p, struct page_node *node, uint64_t word,
                                   uint64_t key)
 {
-    unsigned entries = 1u << p->t->f->level[node->level].index_bits;
+    struct rig_page_table *t = p->t;
+    const struct rig_level *l = &t->f->level[node->level];
+    unsigned entries = 1u << l->index_bits;
+    enum rig_status status = RIG_OK;
     if (p->mode == PAGES_MAP) {
+        struct page_words *w = &p->words[node->level];
         words_begin(p, node);
-        rig_fill(p->t->f, node->level, word, entries, p->words[node->level].out);
+        rig_fill(t->f, node->level, word, entries, w->out);
+        if (!w->placed)
+            status = t->ops->write(t->gpu, node->offset, w->out, l->table_bytes, p->err);
+        node->complete = node->complete || status == RIG_OK;
     }
-    return send_run(p, node, key, 0, entries);
+    record(node, status == RIG_OK ? key : key | KEY_UNCERTAIN, 0, entries);
+    return status;
 }
 
 /* The tables of a batch below entry i and on, as far as they are there and nothing is in them;
@@ -427,10 +429,14 @@ static enum rig_status clear_table(struct page_plan *p, struct page_node *node)
 {
     struct page_words *w = &p->words[node->level];
     unsigned wide = p->t->f->level[node->level].entry_bytes / 8;
+    enum rig_status status = RIG_OK;
     words_begin(p, node);
     w->low = node->run[0].first * wide;
     w->high = w->low + node->run[0].count * wide;
-    enum rig_status status = words_send(p, node);
+    if (w->placed)
+        rig_fill_zeros(w->high - w->low, w->out + w->low);
+    else
+        status = words_send(p, node);
     w->low = w->high = 0;
     if (status != RIG_OK) {
         node->run[0].key |= KEY_UNCERTAIN;
