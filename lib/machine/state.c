@@ -135,12 +135,13 @@ static enum rig_status bad(struct rig_error *err, const char *what)
 static struct rig_bus_range *read_ranges(struct line_cursor *c, uint64_t page, uint64_t bytes,
                                          int *out_count)
 {
+    line_expect(c, ' ');
     size_t count = line_items(c);
     line_need(c, count <= RANGES_MAX);
     struct rig_bus_range *ranges = calloc(c->failed ? 1 : count, sizeof *ranges);
     uint64_t sum = 0, end;
     for (size_t i = 0; ranges && !c->failed && i < count; i++) {
-        line_expect(c, i > 0 ? ',' : ' ');
+        line_need(c, i == 0 || line_take(c, ','));
         ranges[i].address = line_hex(c);
         line_expect(c, '+');
         ranges[i].bytes = line_hex(c);
