@@ -653,6 +653,32 @@ static void a_machine_comes_back_with_lives_holds_and_keeps_and_goes_on(void **s
     close_machine(m);
 }
 
+/* Two pages that are neighbours for the process and not on the bus. */
+static void a_hold_of_several_ranges_comes_back(void **state)
+{
+    (void)state;
+    struct rig_machine *m = open_machine();
+    struct rig_device *one = take(m, ONE), *two = take(m, TWO);
+    struct device_hold *low = NULL, *high = NULL;
+    assert_int_equal(machine_reserve(m, SPACE, 1 << 24, NULL), RIG_OK);
+    assert_int_equal(device_alloc(one, 4096, SPACE + 4096, false, &high, NULL), RIG_OK);
+    assert_int_equal(device_alloc(one, 4096, SPACE, false, &low, NULL), RIG_OK);
+    rig_bus_address first = low->grant.ranges[0].address, second = high->grant.ranges[0].address;
+    struct device_hold *both = pin(two, low->grant.memory, 8192);
+    uint64_t id = both->id;
+    assert_int_equal(both->grant.count, 2);
+    m = reopen(m);
+    two = machine_device(m, function_at(rig_machine_topology(m), TWO));
+    both = device_hold_by_id(two, id);
+    assert_non_null(both);
+    assert_int_equal(both->grant.count, 2);
+    assert_int_equal(both->grant.ranges[0].address, first);
+    assert_int_equal(both->grant.ranges[0].bytes, 4096);
+    assert_int_equal(both->grant.ranges[1].address, second);
+    assert_int_equal(both->grant.ranges[1].bytes, 4096);
+    close_machine(m);
+}
+
 static void states_that_break_a_rule_are_bad_input(void **state)
 {
     (void)state;
@@ -734,6 +760,7 @@ int main(void)
         cmocka_unit_test(addresses_that_another_thread_takes_first_are_misuse_not_lack_of_memory),
         cmocka_unit_test(closing_stops_every_function_whoever_keeps_it),
         cmocka_unit_test(a_machine_comes_back_with_lives_holds_and_keeps_and_goes_on),
+        cmocka_unit_test(a_hold_of_several_ranges_comes_back),
         cmocka_unit_test(states_that_break_a_rule_are_bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
