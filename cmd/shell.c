@@ -1,7 +1,6 @@
 /* The shell: command lines one by one, with a session of its own unless -s names one. */
 #include "shell.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -221,12 +220,10 @@ static int refuse_line(struct cli *cli, const struct input *in)
 {
     struct request request = {.settings = cli->defaults};
     struct reply reply = {.warnings = json_array()};
-    char why[96] = "a line is longer than 16 MiB";
-    if (in->status == RIG_FAILED)
-        snprintf(why, sizeof why, "%s",
-                 in->error == ENOMEM ? "out of memory" : RIG_ERRNO(in->error));
-    why[0] = (char)tolower((unsigned char)why[0]);
-    reply_fail(&reply, in->status, "-", NULL, "%s", why);
+    reply_fail(&reply, in->status, "-", NULL, "%s",
+               in->status != RIG_FAILED ? "a line is longer than 16 MiB"
+               : in->error == ENOMEM    ? "out of memory"
+                                        : RIG_ERRNO(in->error));
     int code = cli_report(&cli->out, &request, &reply, NULL);
     reply_free(&reply);
     return code;

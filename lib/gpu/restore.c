@@ -192,11 +192,10 @@ static enum rig_status restore_tables(const struct restore *x, struct rig_memory
                                       const json_t *j, struct rig_error *err)
 {
     bool anew = writes_tables(x, m);
-    const char *text;
+    struct line_cursor c = {.failed = false};
     struct rig_saved_table saved;
-    if (!json_get_text(j, "tables", &text))
+    if (!json_get_text(j, "tables", &c.at))
         return bad(err, "a page table");
-    struct line_cursor c = {.at = text};
     if (!read_table(&c, &saved) || saved.offset != m->root)
         return bad(err, "a root table");
     enum rig_status status = rig_page_table_load(m->format, m->own_base, &gpu_memory_table_ops, m,
@@ -278,9 +277,8 @@ static enum rig_status restore_mapping(struct restore *x, struct mapping *p, str
 static enum rig_status restore_mappings(struct restore *x, struct rig_memory *m, const json_t *j,
                                         struct rig_error *err)
 {
-    const json_t *lines = json_object_get(j, "mappings");
-    struct line_cursor c = {.at = json_string_value(lines)};
-    if (!c.at || strlen(c.at) != json_string_length(lines))
+    struct line_cursor c = {.failed = false};
+    if (!json_get_text(j, "mappings", &c.at))
         return bad(err, "a list of mappings");
     if (*c.at == '\0')
         return RIG_OK;

@@ -206,9 +206,8 @@ static enum rig_status restore_hold(struct rig_device *dev, struct line_cursor *
 
 static enum rig_status restore_holds(struct rig_device *dev, const json_t *j, struct rig_error *err)
 {
-    const json_t *text = json_object_get(j, "holds");
-    struct line_cursor c = {.at = json_string_value(text)};
-    if (!c.at || strlen(c.at) != json_string_length(text))
+    struct line_cursor c = {.failed = false};
+    if (!json_get_text(j, "holds", &c.at))
         return bad(err, "what a function holds");
     enum rig_status status = RIG_OK;
     for (bool more = *c.at != '\0'; more && status == RIG_OK; more = line_take(&c, ';'))

@@ -13,7 +13,6 @@
 
 #include <search.h>
 #include <stdlib.h>
-#include <string.h>
 
 static enum rig_status bad(struct rig_error *err, const char *what)
 {
@@ -212,10 +211,10 @@ static enum rig_status load_grant(struct twin *w, struct line_cursor *c, struct 
     return status;
 }
 
-static enum rig_status load_grants(struct twin *w, const json_t *text, struct rig_error *err)
+static enum rig_status load_grants(struct twin *w, const json_t *state, struct rig_error *err)
 {
-    struct line_cursor c = {.at = json_string_value(text)};
-    if (!c.at || strlen(c.at) != json_string_length(text))
+    struct line_cursor c = {.failed = false};
+    if (!json_get_text(state, "grants", &c.at))
         return bad(err, "grants");
     enum rig_status status = RIG_OK;
     for (bool more = *c.at != '\0'; more && status == RIG_OK; more = line_take(&c, ';'))
@@ -311,7 +310,7 @@ enum rig_status memory_load(struct twin *w, const json_t *state, struct rig_erro
         if (status != RIG_OK)
             return status;
     }
-    status = load_grants(w, json_object_get(state, "grants"), err);
+    status = load_grants(w, state, err);
     if (status != RIG_OK)
         return status;
     json_array_foreach(json_object_get(state, "orphans"), i, one)

@@ -151,3 +151,36 @@ int course_state(const struct course *c)
     free(now);
     return which;
 }
+
+/* ---- how a command ended */
+
+#define TOLD_MAX 12
+
+static int wrong;
+
+void course_tell(const char *label, const char *what, const struct stage_end *end)
+{
+    if (wrong++ < TOLD_MAX)
+        print_error("%s: %s: exit %d, signal %d\n  out: %.600s\n  err: %.300s\n", label, what,
+                    end->code, end->signal, end->out, end->err);
+}
+
+int course_wrong(void)
+{
+    int told = wrong;
+    wrong = 0;
+    return told;
+}
+
+bool course_left(const struct course *c, const struct stage_end *end, const char *label)
+{
+    if (end->killed) {
+        course_tell(label, "it was killed", end);
+        return false;
+    }
+    if (end->held != c->held)
+        course_tell(label, end->held > c->held ? "memory is lost" : "memory is freed twice", end);
+    if (end->files != c->files)
+        course_tell(label, "a file stays open", end);
+    return true;
+}

@@ -37,6 +37,15 @@ void course_end(struct course *c);
 /* course_state is which of its states the state file has now, -1: none of them. */
 int course_state(const struct course *c);
 
+/* course_tell says what is wrong with how a command ended, the first dozen times. course_wrong is
+   how often that was so since it was last asked. */
+void course_tell(const char *label, const char *what, const struct stage_end *end);
+int course_wrong(void);
+
+/* course_left tells what a command left behind: blocks of memory, or open files. False: it was
+   killed, which it tells, and nothing more can be said of it. */
+bool course_left(const struct course *c, const struct stage_end *end, const char *label);
+
 /* scenes change the state file; looks leave it as it is. */
 extern const struct scene scenes[], looks[];
 extern const int scene_count, look_count;

@@ -57,19 +57,6 @@ static const struct way {
     {CALL_READLINK, SHIM_FAIL, EIO, false},
 };
 
-/* ---- what went wrong with the tests themselves: all of it is told */
-
-#define TOLD_MAX 12
-
-static int wrong;
-
-static void tell(const char *label, const char *what, const struct stage_end *end)
-{
-    if (wrong++ < TOLD_MAX)
-        print_error("%s: %s: exit %d, signal %d\n  out: %.300s\n  err: %.300s\n", label, what,
-                    end->code, end->signal, end->out, end->err);
-}
-
 /* ---- the judge */
 
 static bool is_one_document(const char *text, int code)
@@ -111,25 +98,19 @@ static bool output_broke(const struct shim_plan *plan, const struct stage_end *e
 static void judge_end(const struct course *c, const struct shim_plan *plan,
                       const struct stage_end *end, const char *label)
 {
-    if (end->killed) {
-        tell(label, "it was killed", end);
+    if (!course_left(c, end, label))
         return;
-    }
-    if (end->held != c->held)
-        tell(label, end->held > c->held ? "memory is lost" : "memory is freed twice", end);
-    if (end->files != c->files)
-        tell(label, "a file stays open", end);
     if (end->code == 0 && !is_answer(end, c->out))
-        tell(label, "it did something else", end);
+        course_tell(label, "it did something else", end);
     if (end->code != 0 && end->code != 3 && end->code != 4 && end->code != 7)
-        tell(label, "not its exit code", end);
+        course_tell(label, "not its exit code", end);
     /* a full disk is full for standard error, too */
     bool mute = plan->call == CALL_WRITE && plan->on;
     if (end->code != 0 && !mute &&
         (!strstr(end->err, "rigmem: ") || strstr(end->err, "rigmem: ")[8] == '\n'))
-        tell(label, "no message", end);
+        course_tell(label, "no message", end);
     if (!output_broke(plan, end) && !mute && !is_one_document(end->out, end->code))
-        tell(label, "not one document", end);
+        course_tell(label, "not one document", end);
 }
 
 static void judge(const struct course *c, const struct shim_plan *plan, const struct stage_end *end,
@@ -141,14 +122,14 @@ static void judge(const struct course *c, const struct shim_plan *plan, const st
     int now = course_state(c);
     bool done = now == c->states - 1;
     if (end->code == 0 && !done)
-        tell(label, "it is done, and the state is not new", end);
+        course_tell(label, "it is done, and the state is not new", end);
     if (!whole && now >= 0)
         return;
     struct stage_end again;
     stage_run(c->line, NULL, &again);
     /* what a free or a close began is taken for done */
     if (again.killed || (again.code != 0 && !done && again.code != 2))
-        tell(label, "it does not work when asked again", &again);
+        course_tell(label, "it does not work when asked again", &again);
     aftermath_check(&c->places, label);
 }
 
@@ -162,7 +143,7 @@ static void try(const struct course *c, const struct shim_plan *plan, bool whole
     stage_restore();
     stage_run(c->line, plan, &end);
     if (!end.fired && !end.killed)
-        tell(label, "it did not come", &end);
+        course_tell(label, "it did not come", &end);
     judge(c, plan, &end, label, whole);
 }
 
@@ -172,7 +153,6 @@ static void calls_that_fail(void **unused)
 {
     (void)unused;
     int points = 0, turn = 0, step = stage_soak() > 1 ? 1 : 23;
-    wrong = 0;
     for (int i = 0; i < scene_count; i += stage_thin()) {
         struct course c;
         course_begin(&scenes[i], &c);
@@ -190,7 +170,7 @@ static void calls_that_fail(void **unused)
         course_end(&c);
     }
     print_message("# %d calls failed\n", points);
-    assert_int_equal(wrong, 0);
+    assert_int_equal(course_wrong(), 0);
     assert_true(points >= 200 / (stage_thin() * stage_thin()));
 }
 
@@ -198,7 +178,6 @@ static void memory_that_runs_out(void **unused)
 {
     (void)unused;
     int points = 0, turn = 0, step = stage_soak() > 1 ? 1 : 397;
-    wrong = 0;
     for (int i = 0; i < scene_count; i += stage_thin()) {
         struct course c;
         course_begin(&scenes[i], &c);
@@ -215,7 +194,7 @@ static void memory_that_runs_out(void **unused)
         course_end(&c);
     }
     print_message("# memory ran out at %d points\n", points);
-    assert_int_equal(wrong, 0);
+    assert_int_equal(course_wrong(), 0);
     assert_true(points >= 200 / (stage_thin() * stage_thin()));
 }
 

@@ -29,15 +29,6 @@
     "alloc gpu0 gpu 64K --name a\n"                                                                \
     "show\n"
 
-static int wrong;
-
-static void tell(const char *label, const char *what, const struct stage_end *end)
-{
-    if (wrong++ < 12)
-        print_error("%s: %s: exit %d, signal %d\n  out: %.600s\n  err: %.300s\n", label, what,
-                    end->code, end->signal, end->out, end->err);
-}
-
 /* How many documents there are, one a line, -1 where something else stands there; *out_failed: how
    many are of errors; *out_code: the last one's exit code as far as it tells. */
 static int documents(const char *text, int *out_failed, int *out_code)
@@ -71,31 +62,25 @@ static void judge(const struct course *c, const struct shim_plan *plan, const st
 {
     int failed, last, whole, whole_code;
     int lines = documents(c->out, &whole, &whole_code), now = documents(end->out, &failed, &last);
-    if (end->killed) {
-        tell(label, "it was killed", end);
+    if (!course_left(c, end, label))
         return;
-    }
-    if (end->held != c->held)
-        tell(label, end->held > c->held ? "memory is lost" : "memory is freed twice", end);
-    if (end->files != c->files)
-        tell(label, "a file stays open", end);
     /* nothing can tell on standard output that it cannot be written */
     bool output = strstr(end->err, "standard output") != NULL;
     bool mute = plan->call == CALL_WRITE && plan->on;
     if (now < 0 && !output && !mute)
-        tell(label, "not a document a line", end);
+        course_tell(label, "not a document a line", end);
     bool input = strstr(end->err, "rigmem: -: ") != NULL;
     /* the program's own command line lacked memory */
     input |= now == 1 && last == RIG_FAILED && strcmp(end->err, "rigmem: out of memory\n") == 0;
     if (now >= 0 && now != lines && !output && !mute && !input)
-        tell(label, "a line has no answer", end);
+        course_tell(label, "a line has no answer", end);
     if (now >= 0 && !output && !mute && last != end->code)
-        tell(label, "not its exit code", end);
+        course_tell(label, "not its exit code", end);
     if (now >= 0 && !mute && count_of(end->err, "rigmem: ") < failed)
-        tell(label, "no message", end);
+        course_tell(label, "no message", end);
     if (failed == 0 && !output && !mute && !strstr(end->err, "warning: ") &&
         strcmp(end->out, c->out) != 0)
-        tell(label, "it did something else", end);
+        course_tell(label, "it did something else", end);
 }
 
 static void sweep(const char *line, const char *before, const char *lines, bool on_file)
@@ -116,7 +101,6 @@ static void sweep(const char *line, const char *before, const char *lines, bool 
     const struct scene scene = {before, line, NULL};
     int points = 0, turn = 0, step = stage_soak() > 1 ? 1 : stage_thin() > 1 ? 331 : 61;
     struct course c;
-    wrong = 0;
     stage_input(lines);
     course_begin(&scene, &c);
     for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++)
@@ -136,7 +120,7 @@ static void sweep(const char *line, const char *before, const char *lines, bool 
             stage_run(c.line, &plan, &end);
             judge(&c, &plan, &end, label);
             if (on_file && course_state(&c) < 0)
-                tell(label, "the state is neither old nor new", &end);
+                course_tell(label, "the state is neither old nor new", &end);
             if (on_file && points % 8 == 0)
                 aftermath_check(&c.places, label);
             points++;
@@ -144,7 +128,7 @@ static void sweep(const char *line, const char *before, const char *lines, bool 
     course_end(&c);
     stage_input("");
     print_message("# %s: %d points\n", line, points);
-    assert_int_equal(wrong, 0);
+    assert_int_equal(course_wrong(), 0);
     assert_true(points >= 40 / stage_thin());
 }
 

@@ -230,6 +230,13 @@ static void a_function_that_is_gone_has_the_ids_of_the_files_and_no_address(void
     fixture_remove(&f);
 }
 
+/* A GPU whose registers are yet to be written to its file. */
+static void make_gpu_of_registers(struct fixture *f, struct config_space *out_space)
+{
+    make_gpu(f);
+    config_header(out_space, 0x10de, 0x2684, 0x030000, 0, RIG_PCIE_ENDPOINT);
+}
+
 /* No list of capabilities (status register, bit 4), so none of PCI Express: no privilege is needed
    to say so. */
 static void without_capabilities_a_type_is_absent_in_64_bytes_already(void **state)
@@ -238,8 +245,7 @@ static void without_capabilities_a_type_is_absent_in_64_bytes_already(void **sta
     struct fixture f;
     struct config_space c;
     struct rig_topology *t;
-    make_gpu(&f);
-    config_header(&c, 0x10de, 0x2684, 0x030000, 0, RIG_PCIE_ENDPOINT);
+    make_gpu_of_registers(&f, &c);
     config_16(&c, 6, 0);
     fixture_bytes(&f, "sys/devices/" GPU "/config", c.byte, 64);
     expect_fact("type", read_gpu(&f, &t)->pcie_type, FACT_ABSENT);
@@ -254,8 +260,7 @@ static void registers_stand_where_files_say_less(void **state)
     struct fixture f;
     struct config_space c;
     struct rig_topology *t;
-    make_gpu(&f);
-    config_header(&c, 0x10de, 0x2684, 0x030000, 0, RIG_PCIE_ENDPOINT);
+    make_gpu_of_registers(&f, &c);
     config_32(&c, 0x10, 0x20000000);
     config_32(&c, 0x14, 0x30000000);
     /* A Resizable BAR capability, 7.8.6: sizes of 1 MB to 128 MB for BAR 1, of which it has 16 MB.
