@@ -59,8 +59,8 @@ struct region {
      `peers`, until it leaves the owner. Others never have it. A mapping of m's own region is no
      mapping of its own: the region lies over the owner's.
    - `ranges` is set from when the memory is known, as rig_page_table_map wants it; a single one is
-     `range`, several are malloc'ed. Of own memory they are blocks of the pool, given back one by
-   one iff owns_ranges.
+     `range`, several are malloc'ed. Of own memory they are blocks of the pool, which go back to it
+     iff owns_ranges.
    - regions counts the regions that are out over it; 0 in states other than LIVE and GONE.
    - `place` is one of the regions over it, id 0: none. Others are malloc'ed.
    - A mapping is freed when it holds nothing, no region is out or kept over it, and no peer names
