@@ -131,7 +131,7 @@ static void *look(void *context)
     while (!atomic_load(&o->board->stop)) {
         struct rig_region region;
         for (uint64_t id = 0; rig_gpus_next_region(o->r->gpus, id, &region); id = region.id) {
-            struct rig_region_info info;
+            struct rig_region_info info = {.has_kind = false}; /* of a region that another freed */
             struct rig_pages pages;
             struct rig_host host;
             struct rig_memory_info memory;
