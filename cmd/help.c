@@ -105,11 +105,27 @@ static json_t *argument_json(struct reply *reply, const struct argument_row *row
     return o;
 }
 
+static const char *const exit_meaning[] = {"done, or yes",
+                                           "no",
+                                           "usage: nothing was changed",
+                                           "refused: the machine says no",
+                                           "no room",
+                                           "an input file is bad",
+                                           "unknown: the facts given do not decide",
+                                           "the outside broke underneath"};
+
+#define EXITS ((int)(sizeof exit_meaning / sizeof exit_meaning[0]))
+
+/* Bit n: exit code n may come of the command. */
+static unsigned command_exits(const struct command_row *command)
+{
+    return command->exits | 1u << EXIT_USAGE | 1u << RIG_FAILED;
+}
+
 static json_t *exits_json(struct reply *reply, unsigned exits)
 {
     json_t *list = json_array();
-    exits |= 1u << EXIT_USAGE | 1u << RIG_FAILED;
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < EXITS; i++)
         if (exits >> i & 1u)
             add(reply, list, json_integer(i));
     return list;
@@ -129,7 +145,7 @@ static json_t *command_json(struct reply *reply, const struct command_row *comma
     put(reply, o, "summary", json_string(command->summary));
     put(reply, o, "about", json_string(command->about));
     put(reply, o, "options", options_json(reply, command->options, command->option_count));
-    put(reply, o, "exits", exits_json(reply, command->exits));
+    put(reply, o, "exits", exits_json(reply, command_exits(command)));
     put(reply, o, "machine", json_boolean(command->flags & COMMAND_MACHINE));
     json_t *arguments = json_array();
     for (int i = 0; i < command_arguments(command); i++)
@@ -146,17 +162,14 @@ static json_t *named_json(struct reply *reply, const char *name, const char *sum
     return o;
 }
 
-/* Text shows names and summaries alone: the rest is made for documents. */
-static void overview(const struct request *request, struct reply *reply)
+static void overview(struct reply *reply)
 {
     int count;
     const struct command_row *rows = commands(&count);
     json_t *list = json_array(), *names = json_array();
     for (int i = 0; i < count; i++)
         if (!(rows[i].flags & COMMAND_HIDDEN))
-            add(reply, list,
-                request->settings.json ? command_json(reply, &rows[i])
-                                       : named_json(reply, rows[i].name, rows[i].summary));
+            add(reply, list, command_json(reply, &rows[i]));
     for (int i = 0; i < TOPICS; i++)
         add(reply, names, named_json(reply, topics[i].name, topics[i].summary));
     put(reply, reply->result, "commands", list);
@@ -176,26 +189,39 @@ static const char *next_subject(int i, const void *context)
     return help_topic(i);
 }
 
-void help_run(const struct request *request, struct reply *reply)
+static const struct topic *topic_find(const char *name)
+{
+    for (int i = 0; i < TOPICS; i++)
+        if (strcmp(topics[i].name, name) == 0)
+            return &topics[i];
+    return NULL;
+}
+
+static void document(struct reply *reply, const struct command_row *command,
+                     const struct topic *about)
 {
     reply->result = json_object();
-    if (request->arguments == 0) {
-        overview(request, reply);
-        return;
-    }
-    const char *name = request->argument[0];
-    const struct command_row *command = command_find(name);
     if (command) {
         put(reply, reply->result, "command", command_json(reply, command));
-        return;
+    } else if (about) {
+        json_t *topic = named_json(reply, about->name, about->summary);
+        put(reply, topic, "text", json_string(about->text));
+        put(reply, reply->result, "topic", topic);
+    } else {
+        overview(reply);
     }
-    for (int i = 0; i < TOPICS; i++) {
-        if (strcmp(topics[i].name, name) == 0) {
-            json_t *topic = named_json(reply, topics[i].name, topics[i].summary);
-            put(reply, topic, "text", json_string(topics[i].text));
-            put(reply, reply->result, "topic", topic);
-            return;
-        }
+}
+
+/* The tree is made for documents alone: text is drawn from the tables themselves. */
+void help_run(const struct request *request, struct reply *reply)
+{
+    const char *name = request->arguments > 0 ? request->argument[0] : NULL;
+    const struct command_row *command = name ? command_find(name) : NULL;
+    const struct topic *topic = name ? topic_find(name) : NULL;
+    if (!name || command || topic) {
+        if (request->settings.json)
+            document(reply, command, topic);
+        return;
     }
     const char *near = suggest(name, next_subject, NULL);
     char hint[64];
@@ -206,20 +232,16 @@ void help_run(const struct request *request, struct reply *reply)
 
 /* ---- text */
 
-static void print_options(struct out *o, const json_t *options)
+static void print_options(struct out *o, const struct option_row *rows, int count)
 {
     struct table *table = table_make(2, NULL, 0);
-    size_t i;
-    json_t *row;
-    json_array_foreach(options, i, row)
-    {
-        const char *letter = member_text(row, "letter"), *value = member_text(row, "value");
-        const char *fallback = member_text(row, "default");
-        table_format(table, "%s%s%s--%s%s%s", *letter ? "-" : "    ", letter, *letter ? ", " : "",
-                     member_text(row, "name"), *value ? " " : "", value);
-        table_format(table, "%s%s%s%s%s", member_text(row, "help"), *fallback ? " (else " : "",
-                     fallback, *fallback ? ")" : "",
-                     json_is_true(json_object_get(row, "repeats")) ? "; may be repeated" : "");
+    for (const struct option_row *row = rows; row < rows + count; row++) {
+        char letter[] = {'-', row->letter, ',', ' ', '\0'};
+        table_format(table, "%s--%s%s%s", row->letter ? letter : "    ", row->name,
+                     row->value ? " " : "", row->value ? row->value : "");
+        table_format(table, "%s%s%s%s%s", row->help, row->fallback ? " (else " : "",
+                     row->fallback ? row->fallback : "", row->fallback ? ")" : "",
+                     row->repeats ? "; may be repeated" : "");
     }
     table_print(table, o, "  ");
 }
@@ -243,77 +265,71 @@ static void print_paragraph(struct out *o, const char *text)
     out_text(o, "\n");
 }
 
-static void print_names(struct out *o, const json_t *list, const char *key)
+static void print_command(struct out *o, const struct command_row *command)
 {
-    struct table *table = table_make(2, NULL, 0);
-    size_t i;
-    json_t *row;
-    json_array_foreach(list, i, row)
-    {
-        table_cell(table, member_text(row, key));
-        const char *summary = member_text(row, "summary");
-        table_cell(table, *summary ? summary : member_text(row, "help"));
-    }
-    table_print(table, o, "  ");
-}
-
-static const char *exit_meaning(long long code)
-{
-    static const char *const meaning[] = {"done, or yes",
-                                          "no",
-                                          "usage: nothing was changed",
-                                          "refused: the machine says no",
-                                          "no room",
-                                          "an input file is bad",
-                                          "unknown: the facts given do not decide",
-                                          "the outside broke underneath"};
-    return code >= 0 && code < 8 ? meaning[code] : "";
-}
-
-static void print_command(struct out *o, const json_t *command)
-{
-    out_format(o, "rigmem %s: %s\n\n", member_text(command, "name"),
-               member_text(command, "summary"));
-    out_format(o, "  rigmem [GLOBAL]... %s\n\n", member_text(command, "synopsis"));
-    print_paragraph(o, member_text(command, "about"));
-    const json_t *arguments = json_object_get(command, "arguments");
-    const json_t *options = json_object_get(command, "options");
-    if (json_array_size(arguments) > 0 || json_array_size(options) > 0)
+    out_format(o, "rigmem %s: %s\n\n  rigmem [GLOBAL]... ", command->name, command->summary);
+    command_synopsis(o, command);
+    out_text(o, "\n\n");
+    print_paragraph(o, command->about);
+    int arguments = command_arguments(command);
+    if (arguments > 0 || command->option_count > 0)
         out_text(o, "\n");
-    print_names(o, arguments, "name");
-    print_options(o, options);
-    out_text(o, "\nExit codes\n");
     struct table *table = table_make(2, NULL, 0);
-    size_t i;
-    json_t *code;
-    json_array_foreach(json_object_get(command, "exits"), i, code)
-    {
-        table_format(table, "%d", (int)json_integer_value(code));
-        table_cell(table, exit_meaning(json_integer_value(code)));
+    for (int i = 0; i < arguments; i++) {
+        table_cell(table, command->argument[i].name);
+        table_cell(table, command->argument[i].help);
     }
     table_print(table, o, "  ");
-    bool page = json_is_true(json_object_get(command, "machine"));
+    print_options(o, command->options, command->option_count);
+    out_text(o, "\nExit codes\n");
+    table = table_make(2, NULL, 0);
+    for (int code = 0; code < EXITS; code++) {
+        if (!(command_exits(command) >> code & 1u))
+            continue;
+        table_format(table, "%d", code);
+        table_cell(table, exit_meaning[code]);
+    }
+    table_print(table, o, "  ");
+    bool page = command->flags & COMMAND_MACHINE;
     out_format(o, "\nGlobal options: rigmem help. The whole: man rigmem%s%s.\n", page ? "-" : "",
-               page ? member_text(command, "name") : "");
+               page ? command->name : "");
+}
+
+static void print_overview(struct out *o)
+{
+    int count;
+    const struct command_row *rows = commands(&count);
+    out_text(o, "rigmem [GLOBAL]... COMMAND [ARG]...\n\nCommands\n");
+    struct table *table = table_make(2, NULL, 0);
+    for (int i = 0; i < count; i++) {
+        if (rows[i].flags & COMMAND_HIDDEN)
+            continue;
+        table_cell(table, rows[i].name);
+        table_cell(table, rows[i].summary);
+    }
+    table_print(table, o, "  ");
+    out_text(o, "\nGlobal options, before or after the command\n");
+    const struct option_row *options = global_options(&count);
+    print_options(o, options, count);
+    out_text(o, "\nOne command: rigmem help COMMAND. Topics: rigmem help TOPIC\n");
+    table = table_make(2, NULL, 0);
+    for (int i = 0; i < TOPICS; i++) {
+        table_cell(table, topics[i].name);
+        table_cell(table, topics[i].summary);
+    }
+    table_print(table, o, "  ");
 }
 
 void help_text(struct view *view, const json_t *result)
 {
-    struct out *o = view->out;
-    const json_t *command = json_object_get(result, "command");
-    const json_t *topic = json_object_get(result, "topic");
-    if (command) {
-        print_command(o, command);
-        return;
-    }
-    if (topic) {
-        out_text(o, member_text(topic, "text"));
-        return;
-    }
-    out_text(o, "rigmem [GLOBAL]... COMMAND [ARG]...\n\nCommands\n");
-    print_names(o, json_object_get(result, "commands"), "name");
-    out_text(o, "\nGlobal options, before or after the command\n");
-    print_options(o, json_object_get(result, "options"));
-    out_text(o, "\nOne command: rigmem help COMMAND. Topics: rigmem help TOPIC\n");
-    print_names(o, json_object_get(result, "topics"), "name");
+    (void)result;
+    const struct request *request = view->request;
+    const char *name = request->arguments > 0 ? request->argument[0] : NULL;
+    const struct command_row *command = name ? command_find(name) : NULL;
+    if (command)
+        print_command(view->out, command);
+    else if (name)
+        out_text(view->out, topic_find(name)->text);
+    else
+        print_overview(view->out);
 }

@@ -199,9 +199,23 @@ static int escape(const char *s, size_t bytes, char room[16])
     return snprintf(room, 16, "\\x%02x", (unsigned)(unsigned char)s[0]);
 }
 
+/* How many bytes of printable ASCII text begins with: nearly all of what is ever printed. */
+static size_t ascii_run(const char *text)
+{
+    size_t i = 0;
+    while (text[i] >= ' ' && text[i] <= '~')
+        i++;
+    return i;
+}
+
 void out_escaped(struct out *o, const char *text)
 {
-    while (*text) {
+    for (;;) {
+        size_t run = ascii_run(text);
+        out_bytes(o, text, run);
+        text += run;
+        if (!*text)
+            return;
         bool plain;
         size_t bytes = text_next(text, &plain);
         if (plain) {
@@ -218,12 +232,16 @@ void out_escaped(struct out *o, const char *text)
 size_t text_width(const char *text)
 {
     size_t width = 0;
-    while (*text) {
+    for (;;) {
+        size_t run = ascii_run(text);
+        width += run;
+        text += run;
+        if (!*text)
+            return width;
         bool plain;
         size_t bytes = text_next(text, &plain);
         char spelled[16];
         width += plain ? 1 : (size_t)escape(text, bytes, spelled);
         text += bytes;
     }
-    return width;
 }
