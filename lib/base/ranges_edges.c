@@ -1,6 +1,8 @@
 /* The edges of the range allocator: what few requests do. */
 #include "base/ranges_edges.h"
 
+#include <sys/mman.h>
+
 bool rig_bits_make(struct rig_bits *b, uint64_t count, rig_ranges_source *source)
 {
     uint64_t all = 0;
@@ -16,13 +18,39 @@ bool rig_bits_make(struct rig_bits *b, uint64_t count, rig_ranges_source *source
     return word != NULL;
 }
 
+static uint64_t chunks_of(const struct rig_edges *e)
+{
+    return (e->units + CHUNK_UNITS - 1) / CHUNK_UNITS;
+}
+
+/* A large table comes from the system, whose zeros take no memory until they are written to: calloc
+   clears, and so takes, all of it where it has the room at hand. */
+#define SYSTEM_BYTES ((uint64_t)1 << 20)
+
+static struct rig_chunk **table_take(uint64_t chunks, rig_ranges_source *source)
+{
+    const size_t each = sizeof(struct rig_chunk *);
+    if (chunks * each < SYSTEM_BYTES)
+        return source(chunks, each);
+    void *at = mmap(NULL, chunks * each, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static void table_give(struct rig_chunk **table, uint64_t chunks)
+{
+    if (table && chunks * sizeof *table >= SYSTEM_BYTES)
+        munmap(table, chunks * sizeof *table);
+    else
+        free(table);
+}
+
 bool rig_edges_make(struct rig_edges *e, uint64_t units, rig_ranges_source *source)
 {
     *e = (struct rig_edges){.units = units, .source = source};
-    uint64_t chunks = (units + CHUNK_UNITS - 1) / CHUNK_UNITS;
-    if (!rig_bits_make(&e->used, chunks, source))
+    if (!rig_bits_make(&e->used, chunks_of(e), source))
         return false;
-    e->chunk = source(chunks, sizeof *e->chunk);
+    e->chunk = table_take(chunks_of(e), source);
     if (!e->chunk || !rig_edges_reserve(e, 0, units))
         return false;
     rig_edges_add(e, 0, true);
@@ -34,7 +62,7 @@ void rig_edges_drop(struct rig_edges *e)
     if (e->chunk)
         for (uint64_t i = 0; (i = rig_bits_next(&e->used, i)) != RIG_NONE; i++)
             free(e->chunk[i]);
-    free(e->chunk);
+    table_give(e->chunk, chunks_of(e));
     free(e->used.level[0]);
 }
 
