@@ -309,7 +309,7 @@ coverage:
 	@gcovr --root . --object-directory build/coverage --filter lib/gpu/ \
 		--branches --exclude-unreachable-branches --sort-uncovered
 	@gcovr --root . --object-directory build/coverage --filter lib/ --filter cmd/ \
-		--print-summary --output /dev/null
+		--print-summary --output build/coverage/files.txt
 	@tests/coverage build/coverage lib/topology/
 
 ifneq ($(wildcard tests/vm/run),)
