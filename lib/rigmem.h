@@ -1043,13 +1043,15 @@ struct rig_host {
 
 /* rig_region_host is true, and makes *out_host the process's window, iff there is one: on system
    memory that rig_memory_alloc gave, on RIG_KIND_BAR memory, on what rig_memory_map_host borrowed,
-   and on what a region of rig_memory_map_peer maps, if that has one. Windows go with the owner's
-   give-back. (memory-module: host) */
+   and on what a region of rig_memory_map_peer maps, if that has one; none where the process cannot
+   map memory that a saved session brought back. Windows go with the owner's give-back.
+   (memory-module: host) */
 bool rig_region_host(struct rig_region region, struct rig_host *out_host);
 
 /* rig_region_read and rig_region_write move bytes through the process's window.
-   RIG_INVALID: the region was freed, has no window, or the bytes are not within it. RIG_FAILED: the
-   GPU whose BAR it is left the bus. */
+   RIG_INVALID: the region was freed, has no window, or the bytes are not within it. RIG_REFUSED: the
+   process cannot map memory that a saved session brought back. RIG_FAILED: the GPU whose BAR it is
+   left the bus. */
 enum rig_status rig_region_read(struct rig_region region, uint64_t offset, void *out_data,
                                 size_t bytes, struct rig_error *err);
 enum rig_status rig_region_write(struct rig_region region, uint64_t offset, const void *data,

@@ -15,16 +15,20 @@ struct window {
     struct rig_host host;
 };
 
-static void use_hold(const struct mapping *p, struct window *w)
+static enum rig_status use_hold(const struct mapping *p, struct window *w, struct rig_error *err)
 {
     if (!p->window || !p->hold)
-        return;
+        return RIG_OK;
+    enum rig_status status = device_see(p->hold, err);
+    if (status != RIG_OK)
+        return status;
     w->there = true;
     w->host.memory = p->window + w->skip;
-    if (!p->hold->grant.path)
-        return;
-    w->host.path = p->hold->grant.path;
-    w->host.offset = p->hold->grant.offset + w->skip;
+    if (p->hold->grant.path) {
+        w->host.path = p->hold->grant.path;
+        w->host.offset = p->hold->grant.offset + w->skip;
+    }
+    return RIG_OK;
 }
 
 static void use_view(const struct mapping *p, struct window *w)
@@ -36,14 +40,15 @@ static void use_view(const struct mapping *p, struct window *w)
         w->host.memory = (unsigned char *)p->view->memory + p->view_skip + w->skip;
 }
 
-/* What the region itself says. False: it was freed. */
-static bool begin(struct rig_region region, struct window *out)
+/* What the region itself says. RIG_INVALID: it was freed; RIG_REFUSED: as device_see. */
+static enum rig_status begin(struct rig_region region, struct window *out, struct rig_error *err)
 {
     *out = (struct window){.owner = region.memory, .of = region.id};
     if (!region.memory)
-        return false;
+        return region_freed(region, err);
     gpu_memory_lock(region.memory);
     const struct region *r = region_find(region.memory, region.id);
+    enum rig_status status = RIG_OK;
     if (r) {
         const struct mapping *p = r->mapping;
         out->skip = r->skip;
@@ -55,10 +60,10 @@ static bool begin(struct rig_region region, struct window *out)
             out->of = r->of;
         }
         if (out->system)
-            use_hold(p, out);
+            status = use_hold(p, out, err);
     }
     gpu_memory_unlock(region.memory);
-    return r != NULL;
+    return r ? status : region_freed(region, err);
 }
 
 /* The owner's lock is held: what the owner's mapping adds, and, for a view, how it is reached. */
@@ -78,7 +83,7 @@ static const struct mapping *ask_owner(struct window *w)
 bool rig_region_host(struct rig_region region, struct rig_host *out_host)
 {
     struct window w;
-    if (!begin(region, &w) || !w.owner)
+    if (begin(region, &w, NULL) != RIG_OK || !w.owner)
         return false;
     gpu_memory_lock(w.owner);
     ask_owner(&w);
@@ -110,13 +115,14 @@ static enum rig_status move(struct rig_region region, uint64_t offset, void *out
                             const void *in, size_t bytes, struct rig_error *err)
 {
     struct window w;
-    if (!begin(region, &w))
-        return region_freed(region, err);
+    enum rig_status status = begin(region, &w, err);
+    if (status != RIG_OK)
+        return status;
     if (!w.owner)
         return check(&w, offset, bytes, region, err);
     gpu_memory_lock(w.owner);
     const struct mapping *p = ask_owner(&w);
-    enum rig_status status = check(&w, offset, bytes, region, err);
+    status = check(&w, offset, bytes, region, err);
     if (status == RIG_OK && !w.system) {
         uint64_t at = p->view_skip + w.skip + offset;
         if (in)

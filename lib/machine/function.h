@@ -157,6 +157,7 @@ struct device_hold {
     uint64_t id;                         /* unique in the machine, in the order they were made */
     bool pinned;                         /* a pin; else an allocation */
     bool placed;                         /* an allocation where it was asked for */
+    bool seen;                           /* the process sees grant.memory (device_see) */
     bool held;                           /* the function still holds it */
     bool let_go;    /* its maker freed it; it goes back when mastering is off */
     bool abandoned; /* its maker let go of it; it goes back at the give-back alone */
@@ -175,6 +176,11 @@ enum rig_status device_alloc(struct rig_device *dev, uint64_t bytes, uint64_t at
    rig_machine_ops.pin */
 enum rig_status device_pin(struct rig_device *dev, uint64_t start, uint64_t bytes,
                            struct device_hold **out_hold, struct rig_error *err);
+
+/* device_see makes the process see the hold's memory at grant.memory, which it need not yet where a
+   saved state brought the memory back. RIG_REFUSED: as rig_machine_ops.see. The hold's maker calls
+   it, one call at a time. */
+enum rig_status device_see(struct device_hold *hold, struct rig_error *err);
 
 /* device_free gives an allocation back, device_unpin a pin, and frees hold. After the give-back
    they only free it. While the function is released and may still master, and where a reservation

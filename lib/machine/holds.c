@@ -163,6 +163,7 @@ static enum rig_status take_memory(struct rig_device *dev, const struct rig_memo
     if (!hold)
         return rig_fail_memory(err);
     hold->placed = request->at != NULL;
+    hold->seen = true;
     enum rig_status status = m->ops->alloc(m, dev->function, request, &hold->grant, err);
     if (status != RIG_OK) {
         free(hold);
@@ -235,6 +236,16 @@ enum rig_status device_pin(struct rig_device *dev, uint64_t start, uint64_t byte
     hold_enter(hold);
     *out_hold = hold;
     return RIG_OK;
+}
+
+enum rig_status device_see(struct device_hold *hold, struct rig_error *err)
+{
+    if (hold->seen)
+        return RIG_OK;
+    struct rig_machine *m = hold->device->machine;
+    enum rig_status status = m->ops->see(m, hold->grant.memory, hold->grant.bytes, err);
+    hold->seen = status == RIG_OK;
+    return status;
 }
 
 /* Whether what is freed now goes with the give-back: mastering may be on, or the give-back is under

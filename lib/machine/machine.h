@@ -84,7 +84,7 @@ struct rig_memory_request {
 /* System memory as a function's DMA reaches it: allocated, or pinned. */
 struct rig_grant {
     uint64_t id;                  /* the back end's name for it; never 0, never used again */
-    void *memory;                 /* where the process sees its first byte */
+    void *memory;                 /* where the process sees its first byte (see `see`) */
     uint64_t bytes;               /* whole pages */
     struct rig_bus_range *ranges; /* in order from its first byte; multiples of the page; malloc'ed,
                                      and owned by whoever receives the grant */
@@ -158,6 +158,13 @@ struct rig_machine_ops {
        a limit on pinned memory. RIG_NO_ROOM: no room in the IOMMU's tables or addresses. */
     enum rig_status (*pin)(struct rig_machine *m, int function, void *start, uint64_t bytes,
                            unsigned bits, struct rig_grant *out_grant, struct rig_error *err);
+
+    /* makes the process see, at its addresses [start, start + bytes), the memory that `alloc` gave
+       there. What it gave in this process is seen from the first; what it gave in a process before,
+       whose saved state this machine was opened with, from the first call that covers some of it.
+       RIG_REFUSED: this process cannot map it. */
+    enum rig_status (*see)(struct rig_machine *m, void *start, uint64_t bytes,
+                           struct rig_error *err);
 
     /* ends one pin. Never RIG_REFUSED. */
     enum rig_status (*unpin)(struct rig_machine *m, int function, uint64_t id,

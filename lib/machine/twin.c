@@ -438,6 +438,16 @@ static enum rig_status op_pin(struct rig_machine *m, int function, void *start, 
     return status;
 }
 
+static enum rig_status op_see(struct rig_machine *m, void *start, uint64_t bytes,
+                              struct rig_error *err)
+{
+    struct twin *w = twin_of(m);
+    twin_lock(w);
+    enum rig_status status = memory_see(w, (uint64_t)(uintptr_t)start, bytes, err);
+    twin_unlock(w);
+    return status;
+}
+
 static enum rig_status end_grant(struct rig_machine *m, enum twin_step kind, int function,
                                  uint64_t id, struct rig_error *err)
 {
@@ -526,6 +536,7 @@ const struct rig_machine_ops twin_ops = {
     .alloc = op_alloc,
     .free = op_free,
     .pin = op_pin,
+    .see = op_see,
     .unpin = op_unpin,
     .reserve = op_reserve,
     .reset = op_reset,

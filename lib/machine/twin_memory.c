@@ -170,6 +170,16 @@ enum rig_status memory_window(struct twin *w, uint64_t start, const struct twin_
     return RIG_OK;
 }
 
+/* Maps the allocation at its addresses in the process, which are occupied. */
+static enum rig_status see(struct twin *w, struct twin_grant *grant, struct rig_error *err)
+{
+    enum rig_status status = memory_window(w, grant->memory, grant->piece, grant->pieces, err);
+    if (status != RIG_OK)
+        memory_window_end(w, grant->memory, grant->bytes);
+    grant->seen = status == RIG_OK;
+    return status;
+}
+
 /* Gives the new allocation addresses in the process, if it has none yet, and maps it there. */
 static enum rig_status view(struct twin *w, struct twin_grant *grant, struct rig_error *err)
 {
@@ -180,10 +190,24 @@ static enum rig_status view(struct twin *w, struct twin_grant *grant, struct rig
             return refuse_map(err);
         grant->memory = (uint64_t)(uintptr_t)at;
     }
-    enum rig_status status = memory_window(w, grant->memory, grant->piece, grant->pieces, err);
-    if (status != RIG_OK)
-        memory_window_end(w, grant->memory, grant->bytes);
-    return status;
+    return see(w, grant, err);
+}
+
+enum rig_status memory_see(struct twin *w, uint64_t start, uint64_t bytes, struct rig_error *err)
+{
+    uint64_t unit = w->machine.page_size;
+    for (uint64_t done = 0; done < bytes;) {
+        struct twin_grant *grant = grant_at(w, start + done);
+        if (!grant) {
+            done += unit;
+            continue;
+        }
+        enum rig_status status = grant->seen ? RIG_OK : see(w, grant, err);
+        if (status != RIG_OK)
+            return status;
+        done = grant->memory + grant->bytes - start;
+    }
+    return RIG_OK;
 }
 
 /* Occupies addresses of the process that nothing else is at. */
@@ -360,25 +384,43 @@ static enum rig_status orphan(struct twin *w, const struct twin_grant *grant,
                 return rig_fail_memory(err);
             }
         }
-        if (page->pins == 0 || !seen)
+        if (grant->seen && (page->pins == 0 || !seen))
             memory_window_end(w, memory + done, unit);
     }
     return RIG_OK;
 }
 
+/* Pages that stay in the process's view are to be there, before anything goes. */
+static enum rig_status see_what_stays(struct twin *w, struct twin_grant *grant,
+                                      struct rig_error *err)
+{
+    if (grant->seen || w->function[grant->function].translated)
+        return RIG_OK;
+    bool pinned = false;
+    for (int i = 0; i < grant->pieces && !pinned; i++)
+        pinned = any_pinned(w, &grant->piece[i]);
+    if (!pinned || see(w, grant, NULL) == RIG_OK)
+        return RIG_OK;
+    return rig_fail(err, RIG_FAILED, "system memory",
+                    "pages of it are pinned, and this process cannot map them");
+}
+
 enum rig_status memory_free(struct twin *w, struct twin_grant *grant, struct rig_error *err)
 {
+    enum rig_status status = see_what_stays(w, grant, err);
+    if (status != RIG_OK)
+        return status;
     if (grant->translated)
         iommu_unmap(w, grant->function, grant->device, grant->bytes);
     grant_leave(w, grant);
     uint64_t memory = grant->memory;
-    enum rig_status status = RIG_OK;
     for (int i = 0; i < grant->pieces && status == RIG_OK; i++) {
         const struct twin_piece *piece = &grant->piece[i];
         if (any_pinned(w, piece)) {
             status = orphan(w, grant, piece, memory, err);
         } else {
-            memory_window_end(w, memory, piece->bytes);
+            if (grant->seen)
+                memory_window_end(w, memory, piece->bytes);
             rig_ranges_give(w->pages, piece->at, piece->bytes, NULL);
         }
         memory += piece->bytes;

@@ -176,6 +176,15 @@ static enum rig_status take_pages(struct twin *w, const struct twin_grant *grant
     return RIG_OK;
 }
 
+static enum rig_status claim(struct twin *w, struct twin_grant *grant, struct rig_error *err)
+{
+    enum rig_status status = memory_claim(w, grant->memory, grant->bytes, err);
+    if (status == RIG_OK)
+        status = memory_window(w, grant->memory, grant->piece, grant->pieces, err);
+    grant->seen = status == RIG_OK;
+    return status;
+}
+
 static enum rig_status load_grant(struct twin *w, struct line_cursor *c, struct rig_error *err)
 {
     uint64_t id = line_hex(c), function = line_number(c), end;
@@ -204,10 +213,16 @@ static enum rig_status load_grant(struct twin *w, struct line_cursor *c, struct 
     if (status == RIG_OK && translated)
         status = w->function[function].translated ? load_translation(w, grant, err)
                                                   : bad(err, "a grant's device address");
+    /* In reserved addresses nothing else can land: there the process is to see it when it asks. */
+    if (status == RIG_OK && !pin && !memory_is_reserved(w, grant->memory, grant->bytes))
+        status = claim(w, grant, err);
     if (status == RIG_OK)
         status = grant_enter(w, grant, NULL, err);
-    if (status != RIG_OK)
+    if (status != RIG_OK) {
+        if (grant->seen)
+            memory_window_end(w, grant->memory, grant->bytes);
         grant_drop(grant);
+    }
     return status;
 }
 
@@ -245,53 +260,6 @@ static enum rig_status load_orphan(struct twin *w, const json_t *j, struct rig_e
     return window && status == RIG_OK ? memory_window(w, window, &piece, 1, err) : status;
 }
 
-/* Allocations in order of their addresses in the process, of which the ones that follow each other
-   in the file too are mapped in one go. */
-struct viewing {
-    struct twin *w;
-    uint64_t start;
-    struct twin_piece run; /* bytes 0: none yet */
-    enum rig_status status;
-    struct rig_error *err;
-};
-
-static void view_run(struct viewing *v)
-{
-    if (v->run.bytes > 0 && v->status == RIG_OK)
-        v->status = memory_claim(v->w, v->start, v->run.bytes, v->err);
-    if (v->run.bytes > 0 && v->status == RIG_OK)
-        v->status = memory_window(v->w, v->start, &v->run, 1, v->err);
-    v->run.bytes = 0;
-}
-
-static void view_one(const void *node, VISIT visit, void *closure)
-{
-    struct viewing *v = closure;
-    const struct twin_grant *grant = *(struct twin_grant *const *)node;
-    if (visit != postorder && visit != leaf)
-        return;
-    uint64_t at = grant->memory;
-    for (int i = 0; i < grant->pieces; i++) {
-        const struct twin_piece *piece = &grant->piece[i];
-        if (v->run.bytes == 0 || v->start + v->run.bytes != at ||
-            v->run.at + v->run.bytes != piece->at) {
-            view_run(v);
-            v->start = at;
-            v->run = (struct twin_piece){piece->at, 0, false};
-        }
-        v->run.bytes += piece->bytes;
-        at += piece->bytes;
-    }
-}
-
-static enum rig_status view_all(struct twin *w, struct rig_error *err)
-{
-    struct viewing v = {.w = w, .status = RIG_OK, .err = err};
-    twalk_r(w->windows, view_one, &v);
-    view_run(&v);
-    return v.status;
-}
-
 enum rig_status memory_load(struct twin *w, const json_t *state, struct rig_error *err)
 {
     if (!json_get_count(state, "last_grant", &w->last_grant))
@@ -319,5 +287,5 @@ enum rig_status memory_load(struct twin *w, const json_t *state, struct rig_erro
         if (status != RIG_OK)
             return status;
     }
-    return view_all(w, err);
+    return RIG_OK;
 }

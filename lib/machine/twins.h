@@ -98,6 +98,7 @@ struct twin_grant {
     int function;
     bool pin;
     bool translated;          /* `device` holds: where it lies on the bus */
+    bool seen;                /* an allocation: the process sees it at `memory` */
     uint64_t memory, bytes;   /* in the process */
     struct twin_piece *piece; /* in order from its first byte */
     int pieces;
@@ -212,6 +213,9 @@ enum rig_status memory_reserve(struct twin *w, uint64_t start, uint64_t bytes,
 /* memory_free ends an allocation; memory_window_end the process's view of some of it. */
 enum rig_status memory_free(struct twin *w, struct twin_grant *grant, struct rig_error *err);
 void memory_window_end(struct twin *w, uint64_t start, uint64_t bytes);
+/* memory_see makes the process see the allocations that have bytes at its addresses
+   [start, start + bytes), where they are. RIG_REFUSED: it cannot. */
+enum rig_status memory_see(struct twin *w, uint64_t start, uint64_t bytes, struct rig_error *err);
 /* memory_is_reserved is true iff some reserved range holds all the bytes. */
 bool memory_is_reserved(const struct twin *w, uint64_t start, uint64_t bytes);
 

@@ -636,6 +636,7 @@ static void a_machine_comes_back_with_lives_holds_and_keeps_and_goes_on(void **s
     assert_null(device_hold_by_id(two, memory_id));
     assert_ptr_equal(memory->grant.memory, (void *)(uintptr_t)(SPACE + 4096));
     assert_int_equal(memory->grant.ranges[0].address, bus);
+    assert_int_equal(device_see(memory, NULL), RIG_OK);
     memset(memory->grant.memory, 1, 8192);
     assert_int_equal(device_free(one, memory, NULL), RIG_OK);
     assert_int_equal(rig_device_release(one, NULL), RIG_OK);
@@ -649,6 +650,38 @@ static void a_machine_comes_back_with_lives_holds_and_keeps_and_goes_on(void **s
     device_unkeep(one, device_function(two));
     assert_int_equal(rig_device_life(one), RIG_LIFE_STOPPED);
     assert_int_equal(device_unpin(two, device_hold_by_id(two, pin_id), NULL), RIG_OK);
+    assert_int_equal(audit(m).free_bytes, SYSTEM);
+    close_machine(m);
+}
+
+/* Pages that a pin keeps stay in the process's view when the memory is freed, also in a process
+   that had not looked at it before. */
+static void pinned_pages_of_a_process_before_stay_seen_when_their_memory_is_freed(void **state)
+{
+    (void)state;
+    struct rig_machine *m = open_machine();
+    struct rig_device *one = take(m, ONE), *two = take(m, TWO);
+    assert_int_equal(machine_reserve(m, SPACE, 1 << 24, NULL), RIG_OK);
+    struct device_hold *memory = NULL;
+    assert_int_equal(device_alloc(one, 8192, SPACE, false, &memory, NULL), RIG_OK);
+    struct device_hold *kept = pin(two, (char *)memory->grant.memory + 4096, 4096);
+    uint64_t memory_id = memory->id, pin_id = kept->id;
+    m = reopen(m);
+    one = machine_device(m, function_at(rig_machine_topology(m), ONE));
+    two = machine_device(m, function_at(rig_machine_topology(m), TWO));
+    kept = device_hold_by_id(two, pin_id);
+    rig_bus_address bus = kept->grant.ranges[0].address;
+    assert_int_equal(rig_device_set_master(two, true, NULL), RIG_OK);
+    assert_int_equal(rig_twin_write(m, TWO, bus, "by DMA", 7, NULL), RIG_OK);
+    assert_int_equal(device_free(one, device_hold_by_id(one, memory_id), NULL), RIG_OK);
+    assert_int_equal(device_see(kept, NULL), RIG_OK);
+    assert_string_equal(kept->grant.memory, "by DMA");
+    /* The other page's address is free for other memory. */
+    assert_int_equal(device_alloc(one, 4096, SPACE, false, &memory, NULL), RIG_OK);
+    strcpy(memory->grant.memory, "new");
+    assert_string_equal(kept->grant.memory, "by DMA");
+    assert_int_equal(device_free(one, memory, NULL), RIG_OK);
+    assert_int_equal(device_unpin(two, kept, NULL), RIG_OK);
     assert_int_equal(audit(m).free_bytes, SYSTEM);
     close_machine(m);
 }
@@ -760,6 +793,7 @@ int main(void)
         cmocka_unit_test(addresses_that_another_thread_takes_first_are_misuse_not_lack_of_memory),
         cmocka_unit_test(closing_stops_every_function_whoever_keeps_it),
         cmocka_unit_test(a_machine_comes_back_with_lives_holds_and_keeps_and_goes_on),
+        cmocka_unit_test(pinned_pages_of_a_process_before_stay_seen_when_their_memory_is_freed),
         cmocka_unit_test(a_hold_of_several_ranges_comes_back),
         cmocka_unit_test(states_that_break_a_rule_are_bad_input),
     };

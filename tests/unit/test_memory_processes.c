@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -39,12 +41,60 @@ static void a_give_back_that_was_cut_short_goes_on_in_the_next_process(void **st
     }
 }
 
+/* Windows on system memory are there in each process that asks for them, by the owner, by a peer
+   and by a borrower; where the memory's file is gone, the question says so and nothing is lost. */
+static void windows_of_a_process_before_are_there_when_they_are_asked_for(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s);
+    uint64_t h = session_alloc(&s, 0, RIG_KIND_HOST, KIB(8)), id[3] = {h};
+    rig_gpu_address at = session_address(&s, h);
+    id[1] = session_map_peer(&s, 1, h);
+    id[2] = session_map_host(&s, 2, at, KIB(8));
+    for (int i = 0; i < 3; i++) {
+        char text[8] = "";
+        struct rig_host host;
+        assert_int_equal(rig_region_write(session_region(&s, id[i]), 5000, "by all", 7, NULL),
+                         RIG_OK);
+        session_next(&s);
+        assert_int_equal(rig_region_read(session_region(&s, id[2 - i]), 5000, text, 7, NULL),
+                         RIG_OK);
+        assert_string_equal(text, "by all");
+        memset(text, 0, sizeof text);
+        session_next(&s);
+        assert_true(rig_region_host(session_region(&s, id[i]), &host));
+        assert_ptr_equal(host.memory, (void *)(uintptr_t)at);
+        assert_string_equal((char *)host.memory + 5000, "by all");
+        assert_int_equal(rig_region_write(session_region(&s, id[i]), 5000, "", 1, NULL), RIG_OK);
+        session_next(&s);
+    }
+    char path[96], aside[96];
+    snprintf(path, sizeof path, "%s/system-memory", s.directory);
+    snprintf(aside, sizeof aside, "%s/aside", s.directory);
+    assert_int_equal(rename(path, aside), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    struct rig_error err = {.status = RIG_OK};
+    struct rig_host host;
+    char text[8] = "kept";
+    assert_int_equal(rig_region_read(session_region(&s, h), 0, text, 8, &err), RIG_FAILED);
+    assert_string_equal(err.what, "system-memory");
+    assert_false(rig_region_host(session_region(&s, id[1]), &host));
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rename(aside, path), 0);
+    assert_int_equal(rig_region_write(session_region(&s, h), 0, text, 8, NULL), RIG_OK);
+    memset(text, 0, sizeof text);
+    assert_int_equal(rig_region_read(session_region(&s, id[1]), 0, text, 8, NULL), RIG_OK);
+    assert_string_equal(text, "kept");
+    session_close(&s);
+}
+
 /* Memory that was borrowed keeps its place in the process, also when it was freed: nothing else
    comes to lie there, in this process or the next, before the borrower frees it. */
 static void borrowed_addresses_are_held_from_process_to_process(void **state)
 {
     (void)state;
-    for (int saves = 0; saves < 2; saves++) {
+    for (int saves = 0; saves < 3; saves++) {
         struct session s;
         session_open(&s);
         uint64_t one = session_alloc(&s, 0, RIG_KIND_HOST, KIB(8));
@@ -55,9 +105,11 @@ static void borrowed_addresses_are_held_from_process_to_process(void **state)
         uint64_t b = session_map_host(&s, 1, at + KIB(4) + 100, KIB(4) + 1);
         *(unsigned char *)(uintptr_t)(at + KIB(8)) = 0x77;
         assert_int_equal(rig_held_blocks(s.gpus), 3);
+        if (saves == 2)
+            session_next(&s);
         session_free(&s, one);
         session_free(&s, two);
-        if (saves)
+        if (saves == 1)
             session_next(&s);
         assert_int_equal(rig_held_blocks(s.gpus), 3);
         assert_int_equal(session_held(&s).grants, 0);
@@ -70,6 +122,10 @@ static void borrowed_addresses_are_held_from_process_to_process(void **state)
         uint8_t byte = 0;
         assert_int_equal(rig_twin_gpu_read(s.machine, rig_gpu_names[1],
                                            session_address(&s, b) + KIB(4) - 100, &byte, 1, NULL),
+                         RIG_OK);
+        assert_int_equal(byte, 0x77);
+        byte = 0;
+        assert_int_equal(rig_region_read(session_region(&s, b), KIB(4) - 100, &byte, 1, NULL),
                          RIG_OK);
         assert_int_equal(byte, 0x77);
         if (saves)
@@ -221,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_give_back_that_was_cut_short_goes_on_in_the_next_process),
+        cmocka_unit_test(windows_of_a_process_before_are_there_when_they_are_asked_for),
         cmocka_unit_test(borrowed_addresses_are_held_from_process_to_process),
         cmocka_unit_test(a_borrower_holds_addresses_of_its_own_memory_and_of_its_own_borrowing),
         cmocka_unit_test(addresses_with_nothing_at_them_cannot_be_borrowed),
