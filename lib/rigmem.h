@@ -1232,7 +1232,9 @@ enum rig_status rig_session_map_file(struct rig_session *s, const char *gpu, con
                                      uint64_t offset, uint64_t bytes, const char *name,
                                      struct rig_region *out_region, struct rig_error *err);
 
-/* rig_session_region_host is rig_region_host, with the file of rig_session_map_file as path. */
+/* rig_session_region_host tells what rig_region_host does, with the file of rig_session_map_file as
+   path. It does not look itself: memory that a saved session brought back is seen from
+   rig_region_host on. */
 bool rig_session_region_host(const struct rig_session *s, struct rig_region region,
                              struct rig_host *out_host);
 

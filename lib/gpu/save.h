@@ -41,4 +41,9 @@ struct rig_memory *gpus_memory_of(const struct rig_gpus *g, int function);
 /* gpus_region_named is true, and *out_region the region with that id, iff it is out or kept. */
 bool gpus_region_named(const struct rig_gpus *g, uint64_t id, struct rig_region *out_region);
 
+/* gpus_region_host tells what rig_region_host does and maps nothing: the process may not see
+   out_host->memory yet, where a state document brought it back. rig_region_read and
+   rig_region_write do in any case. */
+bool gpus_region_host(struct rig_region region, struct rig_host *out_host);
+
 #endif

@@ -1,5 +1,6 @@
 /* The process's windows on regions' bytes. */
 #include "gpu/memories.h"
+#include "gpu/save.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 struct window {
     struct rig_memory *owner;
     uint64_t of;
+    bool looks; /* the process is to see it now */
     bool peer, system, there;
     uint64_t skip, bytes;
     struct rig_host host;
@@ -19,7 +21,7 @@ static enum rig_status use_hold(const struct mapping *p, struct window *w, struc
 {
     if (!p->window || !p->hold)
         return RIG_OK;
-    enum rig_status status = device_see(p->hold, err);
+    enum rig_status status = w->looks ? device_see(p->hold, err) : RIG_OK;
     if (status != RIG_OK)
         return status;
     w->there = true;
@@ -41,9 +43,10 @@ static void use_view(const struct mapping *p, struct window *w)
 }
 
 /* What the region itself says. RIG_INVALID: it was freed; RIG_REFUSED: as device_see. */
-static enum rig_status begin(struct rig_region region, struct window *out, struct rig_error *err)
+static enum rig_status begin(struct rig_region region, bool looks, struct window *out,
+                             struct rig_error *err)
 {
-    *out = (struct window){.owner = region.memory, .of = region.id};
+    *out = (struct window){.owner = region.memory, .of = region.id, .looks = looks};
     if (!region.memory)
         return region_freed(region, err);
     gpu_memory_lock(region.memory);
@@ -80,10 +83,10 @@ static const struct mapping *ask_owner(struct window *w)
     return p;
 }
 
-bool rig_region_host(struct rig_region region, struct rig_host *out_host)
+static bool find_host(struct rig_region region, bool looks, struct rig_host *out_host)
 {
     struct window w;
-    if (begin(region, &w, NULL) != RIG_OK || !w.owner)
+    if (begin(region, looks, &w, NULL) != RIG_OK || !w.owner)
         return false;
     gpu_memory_lock(w.owner);
     ask_owner(&w);
@@ -91,6 +94,16 @@ bool rig_region_host(struct rig_region region, struct rig_host *out_host)
     if (w.there)
         *out_host = w.host;
     return w.there;
+}
+
+bool rig_region_host(struct rig_region region, struct rig_host *out_host)
+{
+    return find_host(region, true, out_host);
+}
+
+bool gpus_region_host(struct rig_region region, struct rig_host *out_host)
+{
+    return find_host(region, false, out_host);
 }
 
 static enum rig_status check(const struct window *w, uint64_t offset, size_t bytes,
@@ -115,7 +128,7 @@ static enum rig_status move(struct rig_region region, uint64_t offset, void *out
                             const void *in, size_t bytes, struct rig_error *err)
 {
     struct window w;
-    enum rig_status status = begin(region, &w, err);
+    enum rig_status status = begin(region, true, &w, err);
     if (status != RIG_OK)
         return status;
     if (!w.owner)

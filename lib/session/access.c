@@ -71,7 +71,8 @@ static bool find_window(struct rig_session *s, int function, uint64_t at,
         struct rig_host host;
         rig_memory_info(region.memory, &memory);
         if (memory.number != function || rig_region_info(region, &info, NULL) != RIG_OK ||
-            at < info.address || at - info.address >= info.bytes || !rig_region_host(region, &host))
+            at < info.address || at - info.address >= info.bytes ||
+            !gpus_region_host(region, &host))
             continue;
         *out_region = region;
         *out_into = at - info.address;
@@ -147,7 +148,7 @@ static enum rig_status by_process(struct mover *v, const struct rig_access *a, i
                                   size_t bytes, struct rig_error *err)
 {
     struct rig_host host;
-    if (a->region.memory && rig_region_host(a->region, &host) && host.memory)
+    if (a->region.memory && gpus_region_host(a->region, &host) && host.memory)
         return v->out ? rig_region_read(a->region, a->at, v->out, bytes, err)
                       : rig_region_write(a->region, a->at, v->in, bytes, err);
     return move_mapped(v, gpu, va, bytes, err);

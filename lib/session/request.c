@@ -417,7 +417,7 @@ bool rig_session_region_host(const struct rig_session *s, struct rig_region regi
                              struct rig_host *out_host)
 {
     struct rig_host host;
-    if (!rig_region_host(region, &host))
+    if (!gpus_region_host(region, &host))
         return false;
     uint64_t at = (uint64_t)(uintptr_t)host.memory;
     for (size_t i = 0; i < s->files && host.memory; i++) {

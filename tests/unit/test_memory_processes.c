@@ -58,6 +58,8 @@ static void windows_of_a_process_before_are_there_when_they_are_asked_for(void *
         assert_int_equal(rig_region_write(session_region(&s, id[i]), 5000, "by all", 7, NULL),
                          RIG_OK);
         session_next(&s);
+        assert_true(gpus_region_host(session_region(&s, id[i]), &host));
+        assert_ptr_equal(host.memory, (void *)(uintptr_t)at);
         assert_int_equal(rig_region_read(session_region(&s, id[2 - i]), 5000, text, 7, NULL),
                          RIG_OK);
         assert_string_equal(text, "by all");
@@ -80,6 +82,7 @@ static void windows_of_a_process_before_are_there_when_they_are_asked_for(void *
     assert_int_equal(rig_region_read(session_region(&s, h), 0, text, 8, &err), RIG_FAILED);
     assert_string_equal(err.what, "system-memory");
     assert_false(rig_region_host(session_region(&s, id[1]), &host));
+    assert_true(gpus_region_host(session_region(&s, id[1]), &host));
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(rename(aside, path), 0);
     assert_int_equal(rig_region_write(session_region(&s, h), 0, text, 8, NULL), RIG_OK);
