@@ -20,23 +20,6 @@
 
 /* ---- writing */
 
-/* The object of names as it grows; NULL: memory ran out. */
-static void save_name(const struct name *name, void *context)
-{
-    json_t **all = context;
-    if (*all && json_object_set_new(*all, name->text, json_integer((json_int_t)name->id)) == 0)
-        return;
-    json_decref(*all);
-    *all = NULL;
-}
-
-static json_t *saved_names(const struct rig_session *s)
-{
-    json_t *all = json_object();
-    names_each(&s->names, save_name, &all);
-    return all;
-}
-
 static json_t *saved_files(const struct rig_session *s)
 {
     json_t *all = json_array();
@@ -98,7 +81,7 @@ static enum rig_status document(struct rig_session *s, json_t **out, struct rig_
     json_t *all = json_pack("{ss si sI ss ss sO sI so so so so so}", "format", FORMAT, "version",
                             VERSION, "generation", (json_int_t)s->generation + 1, BOOT, s->boot,
                             "source", s->source, "capture", s->capture, "last", (json_int_t)s->last,
-                            "names", saved_names(s), "files", saved_files(s), "next_file",
+                            "names", names_json(&s->names), "files", saved_files(s), "next_file",
                             json_hex(s->next_file), "gpus", gpus, "machine", machine);
     bool whole = all != NULL;
     for (size_t i = 0; whole && i < RIG_ARRAY_LENGTH(bulk); i++)
@@ -139,21 +122,10 @@ static enum rig_status bad(const struct rig_session *s, const char *what, struct
 
 static enum rig_status read_names(struct rig_session *s, json_t *all, struct rig_error *err)
 {
-    size_t count = json_object_size(all);
-    if (!json_is_object(all) || count > NAMES_MAX)
-        return bad(s, "names", err);
-    const char *key;
-    json_t *id;
-    json_object_foreach(all, key, id)
-    {
-        uint64_t number = (uint64_t)json_integer_value(id);
-        if (strlen(key) >= NAME_BYTES || !json_is_integer(id) || json_integer_value(id) <= 0 ||
-            names_of(&s->names, number))
-            return bad(s, "a name", err);
-        if (!names_add(&s->names, key, number))
-            return rig_fail_memory(err);
-    }
-    return RIG_OK;
+    enum rig_status status = names_load(&s->names, all, NAMES_MAX);
+    if (status == RIG_FAILED)
+        return rig_fail_memory(err);
+    return status == RIG_OK ? RIG_OK : bad(s, "names", err);
 }
 
 static bool is_place_for_file(const struct mapped_file *f)

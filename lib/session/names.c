@@ -1,117 +1,163 @@
 #include "session/names.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_text(const void *a, const void *b)
+/* Where the id is in the array, or would be. */
+static size_t place_of(const struct names *names, uint64_t id)
 {
-    return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
+    size_t low = 0, high = names->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (names->name[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
-static int compare_id(const void *a, const void *b)
+/* The id's entry, also a dropped one, or NULL. */
+static struct name *find(const struct names *names, uint64_t id)
 {
-    uint64_t x = ((const struct name *)a)->id, y = ((const struct name *)b)->id;
-    return (x > y) - (x < y);
-}
-
-static struct name *find(void *const *tree, const struct name *key,
-                         int (*compare)(const void *a, const void *b))
-{
-    void *node = tfind(key, tree, compare);
-    return node ? *(struct name **)node : NULL;
-}
-
-static struct name *find_text(const struct names *names, const char *text)
-{
-    struct name key = {.id = 0};
-    if (strlen(text) >= NAME_BYTES)
-        return NULL;
-    strcpy(key.text, text);
-    return find(&names->by_text, &key, compare_text);
-}
-
-static struct name *find_id(const struct names *names, uint64_t id)
-{
-    struct name key = {.id = id};
-    return find(&names->by_id, &key, compare_id);
+    size_t at = place_of(names, id);
+    return at < names->count && names->name[at].id == id ? &names->name[at] : NULL;
 }
 
 uint64_t names_find(const struct names *names, const char *text)
 {
-    const struct name *found = find_text(names, text);
-    return found ? found->id : 0;
+    return (uint64_t)json_integer_value(json_object_get(names->ids, text));
 }
 
 const char *names_of(const struct names *names, uint64_t id)
 {
-    const struct name *found = find_id(names, id);
+    const struct name *found = find(names, id);
     return found ? found->text : NULL;
 }
 
-static void drop(struct names *names, struct name *take_name)
+static bool make_room(struct names *names, size_t count)
 {
-    tdelete(take_name, &names->by_text, compare_text);
-    tdelete(take_name, &names->by_id, compare_id);
-    free(take_name);
+    if (count <= names->room)
+        return true;
+    size_t room = names->room * 2 < count ? count : names->room * 2;
+    struct name *grown = reallocarray(names->name, room, sizeof *grown);
+    if (!grown)
+        return false;
+    names->name = grown;
+    names->room = room;
+    return true;
+}
+
+/* Puts the name, whose text is a key, into its place in the array, which has room. */
+static void enter(struct names *names, uint64_t id, const char *text)
+{
+    size_t at = place_of(names, id);
+    bool again = at < names->count && names->name[at].id == id; /* it had a name */
+    if (!again)
+        memmove(&names->name[at + 1], &names->name[at],
+                (names->count++ - at) * sizeof *names->name);
+    else
+        names->dropped--;
+    names->name[at] = (struct name){id, text};
 }
 
 bool names_add(struct names *names, const char *text, uint64_t id)
 {
-    struct name *before = find_text(names, text);
-    struct name *n = calloc(1, sizeof *n);
-    if (!n)
+    if (!names->ids)
+        names->ids = json_object();
+    if (!names->ids || !make_room(names, names->count + 1))
         return false;
+    uint64_t before = names_find(names, text);
     if (before)
-        drop(names, before);
-    strcpy(n->text, text);
-    n->id = id;
-    if (!tsearch(n, &names->by_text, compare_text)) {
-        free(n);
+        names_drop(names, before);
+    if (json_object_set_new(names->ids, text, json_integer((json_int_t)id)) != 0)
         return false;
-    }
-    if (!tsearch(n, &names->by_id, compare_id)) {
-        tdelete(n, &names->by_text, compare_text);
-        free(n);
-        return false;
-    }
+    enter(names, id, json_object_iter_key(json_object_iter_at(names->ids, text)));
     return true;
+}
+
+/* Lets go of dropped entries where they are the most. */
+static void compact(struct names *names)
+{
+    if (names->dropped * 2 <= names->count)
+        return;
+    size_t kept = 0;
+    for (size_t i = 0; i < names->count; i++)
+        if (names->name[i].text)
+            names->name[kept++] = names->name[i];
+    names->count = kept;
+    names->dropped = 0;
 }
 
 void names_drop(struct names *names, uint64_t id)
 {
-    struct name *found = find_id(names, id);
-    if (found)
-        drop(names, found);
-}
-
-struct walk {
-    void (*each)(const struct name *name, void *context);
-    void *context;
-};
-
-static void visit(const void *node, VISIT when, void *closure)
-{
-    const struct walk *w = closure;
-    if (when == postorder || when == leaf)
-        w->each(*(struct name *const *)node, w->context);
+    struct name *found = find(names, id);
+    if (!found || !found->text)
+        return;
+    json_object_del(names->ids, found->text);
+    found->text = NULL;
+    names->dropped++;
+    compact(names);
 }
 
 void names_each(const struct names *names, void (*each)(const struct name *name, void *context),
                 void *context)
 {
-    struct walk w = {each, context};
-    twalk_r(names->by_id, visit, &w);
+    for (size_t i = 0; i < names->count; i++)
+        if (names->name[i].text)
+            each(&names->name[i], context);
 }
 
-static void keep(void *node)
+json_t *names_json(const struct names *names)
 {
-    (void)node;
+    return names->ids ? json_incref(names->ids) : json_object();
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = ((const struct name *)a)->id, y = ((const struct name *)b)->id;
+    return (x > y) - (x < y);
+}
+
+/* The entries of the object's members; false: one is no name. */
+static bool load_entries(struct names *names, json_t *ids)
+{
+    bool ordered = true;
+    const char *text;
+    json_t *id;
+    json_object_foreach(ids, text, id)
+    {
+        uint64_t number = (uint64_t)json_integer_value(id);
+        if (strlen(text) >= NAME_BYTES || json_integer_value(id) <= 0)
+            return false;
+        ordered = ordered && (names->count == 0 || names->name[names->count - 1].id < number);
+        names->name[names->count++] = (struct name){number, text};
+    }
+    if (!ordered)
+        qsort(names->name, names->count, sizeof *names->name, by_id);
+    for (size_t i = 1; i < names->count; i++)
+        if (names->name[i - 1].id == names->name[i].id)
+            return false;
+    return true;
+}
+
+enum rig_status names_load(struct names *names, json_t *ids, size_t most)
+{
+    if (!json_is_object(ids) || json_object_size(ids) > most)
+        return RIG_BAD_INPUT;
+    if (!make_room(names, json_object_size(ids)))
+        return RIG_FAILED;
+    if (!load_entries(names, ids)) {
+        names_clear(names);
+        return RIG_BAD_INPUT;
+    }
+    names->ids = json_incref(ids);
+    return RIG_OK;
 }
 
 void names_clear(struct names *names)
 {
-    tdestroy(names->by_text, keep);
-    tdestroy(names->by_id, free);
-    *names = (struct names){NULL, NULL};
+    json_decref(names->ids);
+    free(names->name);
+    *names = (struct names){0};
 }
