@@ -571,10 +571,13 @@ bool model_may_live(const struct model *m, int life, enum rig_life now, bool fin
     /* Its give-back may be cut short, and go on at the next attempt. */
     if (l->life == RIG_LIFE_KEPT && (now == RIG_LIFE_STOPPED || now == RIG_LIFE_RELEASING))
         return model_kept(m, life) != MODEL_MUST;
-    /* A machine that failed masters nothing. A release that was cut short goes on by and by. */
-    return (l->life == RIG_LIFE_RELEASED || l->life == RIG_LIFE_RELEASING) &&
-           (now == RIG_LIFE_STOPPED ? model_kept(m, life) != MODEL_MUST : now == RIG_LIFE_KEPT) &&
-           (m->failed || !m->gpu[l->gpu].gone);
+    /* A release that was cut short goes on by and by. Of a function that left the bus nobody can
+       read that it masters no more, where that was not read before: a machine that failed masters
+       nothing. */
+    bool off = l->life == RIG_LIFE_RELEASING ||
+               (l->life == RIG_LIFE_RELEASED && (m->failed || !m->gpu[l->gpu].gone));
+    return off &&
+           (now == RIG_LIFE_STOPPED ? model_kept(m, life) != MODEL_MUST : now == RIG_LIFE_KEPT);
 }
 
 /* ---- what is held */
