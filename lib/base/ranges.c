@@ -13,7 +13,7 @@ struct search {
 };
 
 /* The holes a search that alignment or bounds hinder looks at before it asks for a larger one. */
-#define TRIES 64
+#define TRIES 32
 
 enum rig_status rig_ranges_make_from(rig_ranges_source *source, uint64_t base, uint64_t bytes,
                                      uint64_t unit, struct rig_ranges **out_ranges,
@@ -96,15 +96,19 @@ static inline bool fits(const struct rig_ranges *r, const struct search *s, stru
 static bool look(const struct rig_ranges *r, const struct search *s, uint64_t least, uint64_t tries,
                  struct rig_hole *out_hole, uint64_t *out_at)
 {
-    uint64_t at = s->from;
-    while (tries-- && rig_holes_next(&r->holes, least, at, out_hole)) {
-        if (out_hole->at >= s->from && fits(r, s, *out_hole, out_at))
+    struct rig_hole_place p;
+    bool there = rig_holes_find(&r->holes, least, s->from, &p);
+    while (there && tries--) {
+        struct rig_hole hole = hole_at(&p);
+        *out_hole = hole;
+        if (hole.at >= s->from && fits(r, s, hole, out_at))
             return true;
-        bool low = out_hole->at<s->from, high = out_hole->at> s->below - s->n;
-        least = out_hole->units + high;
-        at = low || high ? s->from : out_hole->at + 1;
-        if (least > r->units)
-            return false;
+        bool low = hole.at<s->from, high = hole.at> s->below - s->n;
+        if (low || high)
+            there = hole.units + high <= r->units &&
+                    rig_holes_find(&r->holes, hole.units + high, s->from, &p);
+        else
+            there = rig_holes_next(&r->holes, hole, &p);
     }
     return false;
 }
@@ -128,8 +132,11 @@ static bool find(const struct rig_ranges *r, const struct search *s, struct rig_
     if (s->n > r->free || s->from >= s->below || s->n > s->below - s->from)
         return false;
     if (s->align == 1 && s->from == 0 && s->below == r->units) {
-        bool found = rig_holes_next(&r->holes, s->n, 0, out_hole);
-        return found && fits(r, s, *out_hole, out_at);
+        struct rig_hole_place p;
+        if (!rig_holes_find(&r->holes, s->n, 0, &p))
+            return false;
+        *out_hole = hole_at(&p);
+        return fits(r, s, *out_hole, out_at);
     }
     uint64_t sure = s->n + s->align - 1; /* a hole of this many units fits, wherever it lies */
     return look(r, s, s->n, TRIES, out_hole, out_at) ||

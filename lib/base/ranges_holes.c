@@ -37,7 +37,7 @@ void rig_holes_drop(struct rig_holes *h)
 bool holes_grow(struct rig_holes *h, uint64_t need)
 {
     while (h->nodes < need) {
-        uint64_t more = h->nodes / 4 < 4 ? 4 : h->nodes / 4 > 64 ? 64 : h->nodes / 4;
+        uint64_t more = h->nodes / 4 < 4 ? 4 : h->nodes / 4 > 128 ? 128 : h->nodes / 4;
         struct rig_hole_slab *slab = h->source(1, sizeof *slab + more * sizeof slab->node[0]);
         if (!slab)
             return false;

@@ -177,15 +177,30 @@ static inline void rig_holes_change(struct rig_holes *h, struct rig_hole from, s
     n->leaf[i] = key;
 }
 
-static inline uint64_t hole_last_key(const struct rig_hole_node *n)
+/* A hole in the order of sizes and addresses: key `place` of a leaf of its class. It holds as long
+   as no hole changes. */
+struct rig_hole_place {
+    uint64_t class;
+    const struct rig_hole_node *leaf;
+    uint32_t place;
+};
+
+static inline struct rig_hole hole_at(const struct rig_hole_place *p)
+{
+    return hole_of(p->class, p->leaf->leaf[p->place]);
+}
+
+static inline void hole_last(const struct rig_hole_node *n, struct rig_hole_place *out)
 {
     while (n->level)
         n = n->child[n->count - 1];
-    return n->leaf[n->count - 1];
+    out->leaf = n;
+    out->place = n->count - 1;
 }
 
-/* Whether the tree has a key not above k, and the greatest one. */
-static inline bool hole_previous_key(const struct rig_hole_node *n, uint64_t k, uint64_t *out)
+/* Whether the tree has a key not above k, and the place of the greatest one. */
+static inline bool hole_previous(const struct rig_hole_node *n, uint64_t k,
+                                 struct rig_hole_place *out)
 {
     const struct rig_hole_node *before = NULL;
     while (n->level) {
@@ -196,26 +211,38 @@ static inline bool hole_previous_key(const struct rig_hole_node *n, uint64_t k, 
     uint32_t i = n->count;
     while (i && n->leaf[i - 1] > k)
         i--;
-    if (i == 0 && !before)
+    if (i) {
+        out->leaf = n;
+        out->place = i - 1;
+    } else if (before) {
+        hole_last(before, out);
+    }
+    return i || before;
+}
+
+/* rig_holes_find is true, and *out the place, for the least hole by size, then by address, that is
+   not below (units, at). */
+static inline bool rig_holes_find(const struct rig_holes *h, uint64_t units, uint64_t at,
+                                  struct rig_hole_place *out)
+{
+    out->class = hole_class(units);
+    if (h->root[out->class] && hole_previous(h->root[out->class], hole_key(units, at), out))
+        return true;
+    out->class = rig_bits_next(&h->used, out->class + 1);
+    if (out->class == RIG_NONE)
         return false;
-    *out = i ? n->leaf[i - 1] : hole_last_key(before);
+    hole_last(h->root[out->class], out);
     return true;
 }
 
-/* rig_holes_next is true, and *out the hole, for the least hole by size, then by address, that is
-   not below (units, at). */
-static inline bool rig_holes_next(const struct rig_holes *h, uint64_t units, uint64_t at,
-                                  struct rig_hole *out)
+/* rig_holes_next makes *p the place of the hole that follows `hole`, which is there; false: none
+   does. */
+static inline bool rig_holes_next(const struct rig_holes *h, struct rig_hole hole,
+                                  struct rig_hole_place *p)
 {
-    uint64_t class = hole_class(units), key;
-    if (h->root[class] && hole_previous_key(h->root[class], hole_key(units, at), &key)) {
-        *out = hole_of(class, key);
-        return true;
-    }
-    class = rig_bits_next(&h->used, class + 1);
-    if (class == RIG_NONE)
-        return false;
-    *out = hole_of(class, hole_last_key(h->root[class]));
+    if (p->place == 0)
+        return rig_holes_find(h, hole.units, hole.at + 1, p);
+    p->place--;
     return true;
 }
 

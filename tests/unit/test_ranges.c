@@ -132,14 +132,21 @@ static void check(const struct rig_ranges *r, const struct model *m)
     assert_int_equal(rig_ranges_free_bytes(r), free_units * UNIT);
     assert_int_equal(rig_ranges_blocks(r), blocks);
     assert_int_equal(rig_ranges_largest(r), largest * UNIT);
-    struct rig_hole hole = {0, 0}, before = {0, 0};
-    for (; rig_holes_next(&r->holes, hole.units, hole.at + (hole.units > 0), &hole); holes--) {
+    struct rig_hole before = {0, 0};
+    struct rig_hole_place at, again;
+    bool there = rig_holes_find(&r->holes, 0, 0, &at);
+    for (; there; holes--) {
+        struct rig_hole hole = hole_at(&at);
         assert_true(hole.units > before.units ||
                     (hole.units == before.units && hole.at > before.at));
         assert_int_equal(m->block[hole.at], 0);
         assert_int_equal(run(m, (uint32_t)hole.at), hole.units);
         assert_true(hole.at == 0 || m->block[hole.at - 1] != 0);
+        assert_true(
+            rig_holes_find(&r->holes, before.units, before.at + (before.units > 0), &again));
+        assert_int_equal(hole_at(&again).at, hole.at);
         before = hole;
+        there = rig_holes_next(&r->holes, hole, &at);
     }
     assert_int_equal(holes, 0);
 }
