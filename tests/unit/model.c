@@ -340,15 +340,18 @@ struct model_room model_due(const struct model *m, int life)
     for (int i = 0; i < m->maps; i++) {
         const struct model_map *p = &m->map[i];
         const struct model_block *b = &m->block[p->block];
-        if (p->life != life || !owns(m, p) || p->state != MODEL_WAIT || b->reserved ||
-            p->held != MODEL_MUST || b->stuck != MODEL_NO || peers_reach(m, p->block) != MODEL_NO)
+        if (p->life != life || !owns(m, p) || p->state != MODEL_WAIT || b->reserved)
+            continue;
+        enum model_tri kept = most(peers_reach(m, p->block), b->stuck);
+        bool sure = p->held == MODEL_MUST && kept == MODEL_NO;
+        if (p->held == MODEL_NO || kept == MODEL_MUST || (own_memory(b) && !sure))
             continue;
         if (own_memory(b))
             due.pool += b->bytes;
-        else if (b->kind == MODEL_HOST && !lent(m, p->block))
+        else if (sure && b->kind == MODEL_HOST && !lent(m, p->block))
             due.system += b->bytes;
         else
-            due.more += b->bytes; /* pages that only a pin kept, or that one keeps yet */
+            due.more += b->bytes; /* pages that only a pin kept, or that something keeps yet */
     }
     return due;
 }
