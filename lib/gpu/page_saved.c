@@ -66,7 +66,7 @@ enum rig_status rig_page_table_load_table(struct rig_page_table *t,
     unsigned i = shadow_index(t, node->level, saved->address);
     if (shadow_child(t, node, i, l->half))
         return bad(t, saved, "is there twice", err);
-    struct page_node *child;
+    struct page_node *child = NULL;
     enum rig_status status = shadow_node_new(
         t, saved->level, node, i * t->halves[node->level] + l->half, &saved->offset, &child, err);
     if (status == RIG_OK)

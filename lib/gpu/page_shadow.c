@@ -120,28 +120,25 @@ static void small_give(struct rig_page_table *t, struct page_node *node)
 
 /* ---------- nodes */
 
-static struct page_node *node_take(struct rig_page_table *t)
+bool shadow_more_nodes(struct rig_page_table *t)
 {
-    if (!t->spare) {
-        struct node_chunk *chunk = aligned_alloc(_Alignof(struct node_chunk), sizeof *chunk);
-        if (!chunk)
-            return NULL;
-        chunk->next = t->chunk;
-        t->chunk = chunk;
-        for (int i = NODES_A_CHUNK - 1; i >= 0; i--) {
-            chunk->node[i].next = t->spare;
-            chunk->node[i].keys = NULL;
-            chunk->node[i].child = NULL;
-            chunk->node[i].small = NULL;
-            t->spare = &chunk->node[i];
-        }
-    }
-    struct page_node *node = t->spare;
-    t->spare = node->next;
-    return node;
+    struct node_chunk *chunk = aligned_alloc(_Alignof(struct node_chunk), sizeof *chunk);
+    if (!chunk)
+        return false;
+    chunk->next = t->chunk;
+    chunk->used = 0;
+    t->chunk = chunk;
+    return true;
 }
 
-static void node_spare(struct rig_page_table *t, struct page_node *node)
+bool shadow_children(const struct rig_page_table *t, struct page_node *node)
+{
+    size_t slots = (size_t)shadow_entries(t, node->level) * t->halves[node->level];
+    node->child = calloc(slots, sizeof(struct page_node *));
+    return node->child != NULL;
+}
+
+void shadow_node_spare(struct rig_page_table *t, struct page_node *node)
 {
     shadow_keys_give(t, node);
     free(node->child);
@@ -151,7 +148,7 @@ static void node_spare(struct rig_page_table *t, struct page_node *node)
     t->spare = node;
 }
 
-static enum rig_status place(struct rig_page_table *t, struct page_node *node,
+enum rig_status shadow_place(struct rig_page_table *t, struct page_node *node,
                              const uint64_t *offset, struct rig_error *err)
 {
     bool small = t->f->level[node->level].table_bytes < RIG_TABLE_PAGE;
@@ -159,42 +156,7 @@ static enum rig_status place(struct rig_page_table *t, struct page_node *node,
         return small_take_at(t, node, *offset, err);
     if (small)
         return small_take(t, node, err);
-    if (!offset)
-        return t->ops->take(t->gpu, &node->offset, err);
     node->offset = *offset;
-    return RIG_OK;
-}
-
-enum rig_status shadow_node_new(struct rig_page_table *t, unsigned level, struct page_node *parent,
-                                unsigned slot, const uint64_t *offset, struct page_node **out_node,
-                                struct rig_error *err)
-{
-    if (parent && !parent->child) {
-        size_t slots = (size_t)shadow_entries(t, parent->level) * t->halves[parent->level];
-        parent->child = calloc(slots, sizeof(struct page_node *));
-        if (!parent->child)
-            return rig_fail_memory(err);
-    }
-    struct page_node *node = node_take(t);
-    if (!node)
-        return rig_fail_memory(err);
-    node->parent = parent;
-    node->slot = (uint16_t)slot;
-    node->leaves = node->children = 0;
-    node->level = (uint8_t)level;
-    node->runs = 0;
-    node->link = LINK_NO;
-    node->complete = node->kept = false;
-    enum rig_status status = place(t, node, offset, err);
-    if (status != RIG_OK) {
-        node_spare(t, node);
-        return status;
-    }
-    if (parent) {
-        parent->child[slot] = node;
-        parent->children++;
-    }
-    *out_node = node;
     return RIG_OK;
 }
 
@@ -205,7 +167,7 @@ void shadow_node_give(struct rig_page_table *t, struct page_node *node)
         small_give(t, node);
     else
         t->ops->give(t->gpu, node->offset);
-    node_spare(t, node);
+    shadow_node_spare(t, node);
 }
 
 /* The small pages that are in no list are those that are full: the last of a page's tables to be

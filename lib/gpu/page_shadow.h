@@ -78,6 +78,7 @@ struct key_chunk {
 
 struct node_chunk {
     struct node_chunk *next;
+    unsigned used; /* nodes from `used` on were never taken */
     struct page_node node[NODES_A_CHUNK];
 };
 
@@ -87,7 +88,7 @@ struct rig_page_table {
     void *gpu;
     uint64_t own_base;
     struct page_node *root;
-    struct node_chunk *chunk;
+    struct node_chunk *chunk;    /* the newest first: the others are used up */
     struct key_chunk *key_chunk; /* the newest first */
     uint64_t *spare_keys;
     struct page_node *spare;          /* nodes not in use, by `next` */
@@ -100,13 +101,6 @@ struct rig_page_table {
 };
 
 /* Nodes and their tables' pages. */
-
-/* shadow_node_new makes *out_node the node of a table of level `level` in slot `slot` of parent
-   (NULL: the root), at a place of its own if offset is NULL, else at *offset. RIG_NO_ROOM and
-   RIG_FAILED are the take's; RIG_FAILED also: memory, and nothing was taken. */
-enum rig_status shadow_node_new(struct rig_page_table *t, unsigned level, struct page_node *parent,
-                                unsigned slot, const uint64_t *offset, struct page_node **out_node,
-                                struct rig_error *err);
 
 /* shadow_node_give takes a node without leaves and children off its parent and gives its place
    back. It does not count it off its parent's children. */
@@ -161,6 +155,56 @@ static inline void shadow_ahead(const struct rig_page_table *t, const struct pag
     unsigned slot = (i + 4) * t->halves[node->level] + t->halves[node->level] - 1;
     if (i + 4 < 1u << t->f->level[node->level].index_bits)
         __builtin_prefetch(node->child[slot], 1);
+}
+
+/* The parts of shadow_node_new that few nodes need. False: memory ran out. */
+bool shadow_more_nodes(struct rig_page_table *t);
+bool shadow_children(const struct rig_page_table *t, struct page_node *node);
+/* shadow_place gives node's table a place at *offset, or, of less than a page, anywhere (NULL). */
+enum rig_status shadow_place(struct rig_page_table *t, struct page_node *node,
+                             const uint64_t *offset, struct rig_error *err);
+/* shadow_node_spare lets go of a node that has no place and is nobody's child. */
+void shadow_node_spare(struct rig_page_table *t, struct page_node *node);
+
+/* shadow_node_new makes *out_node the node of a table of level `level` in slot `slot` of parent
+   (NULL: the root), at a place of its own if offset is NULL, else at *offset. RIG_NO_ROOM and
+   RIG_FAILED are the take's; RIG_FAILED also: memory, and nothing was taken. */
+static inline enum rig_status shadow_node_new(struct rig_page_table *t, unsigned level,
+                                              struct page_node *parent, unsigned slot,
+                                              const uint64_t *offset, struct page_node **out_node,
+                                              struct rig_error *err)
+{
+    struct page_node *node = t->spare;
+    if ((parent && !parent->child && !shadow_children(t, parent)) ||
+        (!node && (!t->chunk || t->chunk->used == NODES_A_CHUNK) && !shadow_more_nodes(t)))
+        return rig_fail_memory(err);
+    if (node)
+        t->spare = node->next;
+    else
+        node = &t->chunk->node[t->chunk->used++];
+    node->keys = NULL;
+    node->child = NULL;
+    node->small = NULL;
+    node->parent = parent;
+    node->leaves = node->children = 0;
+    node->slot = (uint16_t)slot;
+    node->level = (uint8_t)level;
+    node->runs = 0;
+    node->link = LINK_NO;
+    node->complete = node->kept = false;
+    enum rig_status status = !offset && t->f->level[level].table_bytes >= RIG_TABLE_PAGE
+                                 ? t->ops->take(t->gpu, &node->offset, err)
+                                 : shadow_place(t, node, offset, err);
+    if (status != RIG_OK) {
+        shadow_node_spare(t, node);
+        return status;
+    }
+    if (parent) {
+        parent->child[slot] = node;
+        parent->children++;
+    }
+    *out_node = node;
+    return RIG_OK;
 }
 
 /* shadow_index is the index of the entry for `address` in a table of level `level`. */

@@ -252,6 +252,20 @@ static enum rig_status put_pages(struct page_plan *p, struct page_node *node, un
 
 /* ---------- tables */
 
+/* *out_word is what points at child, 0 for none. */
+static enum rig_status pointer_to(const struct page_plan *p, const struct page_node *child,
+                                  uint64_t *out_word)
+{
+    const struct rig_page_table *t = p->t;
+    uint64_t at = child ? t->own_base + child->offset : 0;
+    if (at >> t->f->own_bits != 0)
+        return rig_fail(p->err, RIG_FAILED, t->f->name,
+                        "an entry cannot hold a table at offset 0x%llx",
+                        (unsigned long long)child->offset);
+    *out_word = child ? htole64(t->pointer[child->level] + (at >> t->f->address_down)) : 0;
+    return RIG_OK;
+}
+
 /* What points at the children of entry i, as far as it is not there. */
 static enum rig_status put_pointers(struct page_plan *p, struct page_node *node, unsigned i)
 {
@@ -273,19 +287,25 @@ static enum rig_status put_pointers(struct page_plan *p, struct page_node *node,
         unsigned k = i * wide + half;
         if (child && child->link == LINK_YES && node->complete)
             continue;
-        uint64_t word = 0, at = child ? t->own_base + child->offset : 0;
-        if (at >> t->f->own_bits != 0)
-            return rig_fail(p->err, RIG_FAILED, t->f->name,
-                            "an entry cannot hold a table at offset 0x%llx",
-                            (unsigned long long)child->offset);
-        if (child)
-            word = t->pointer[child->level] + (at >> t->f->address_down);
         enum rig_status status = words_mark(p, node, k, k + 1);
+        if (status == RIG_OK)
+            status = pointer_to(p, child, &p->words[node->level].out[k]);
         if (status != RIG_OK)
             return status;
-        p->words[node->level].out[k] = htole64(word);
     }
     return RIG_OK;
+}
+
+/* The same of entries [i, end) of a table that is written for the first time and has no leaves,
+   each word of which points at a table or at none. */
+static enum rig_status put_new_pointers(struct page_plan *p, struct page_node *node, unsigned i,
+                                        unsigned end)
+{
+    unsigned halves = p->t->halves[node->level];
+    enum rig_status status = words_mark(p, node, i * halves, end * halves);
+    for (unsigned k = i * halves; status == RIG_OK && k < end * halves; k++)
+        status = pointer_to(p, node->child[k], &p->words[node->level].out[k]);
+    return status;
 }
 
 /* Taking the tables went before writing, along the same way. */
@@ -310,8 +330,9 @@ static enum rig_status write_halves(struct page_plan *p, struct page_node *node,
 {
     struct page_node *child[2] = {shadow_child(p->t, node, i, 0), shadow_child(p->t, node, i, 1)};
     enum rig_status status = RIG_OK;
-    if (child[0] || child[1])
+    if (child[0] || child[1]) {
         shadow_ahead(p->t, node, i);
+    }
     if (p->smallest && child[1])
         return write_table(p, child[1], address, last);
     unsigned first, count = plan_half(p, node->level, address, last, &first);
@@ -344,8 +365,9 @@ static enum rig_status write_below(struct page_plan *p, struct page_node *node, 
     if (p->t->halves[node->level] == 2)
         return write_halves(p, node, i, address, last);
     struct page_node *child = shadow_child(p->t, node, i, 0);
-    if (child)
+    if (child) {
         shadow_ahead(p->t, node, i);
+    }
     return child ? write_table(p, child, address, last) : missing(p, p->t->below[node->level][0]);
 }
 
@@ -355,8 +377,12 @@ static enum rig_status put_all_pointers(struct page_plan *p, struct page_node *n
                                         unsigned end)
 {
     enum rig_status status = RIG_OK;
-    if (p->mode == PAGES_MAP)
+    if (p->mode == PAGES_MAP) {
         rig_fill_drain();
+        if (!node->complete && node->leaves == 0 &&
+            p->t->f->level[node->level].entry_bytes == 8 * p->t->halves[node->level])
+            return put_new_pointers(p, node, i, end);
+    }
     for (; status == RIG_OK && i < end; i++)
         status = put_pointers(p, node, i);
     return status;

@@ -47,7 +47,19 @@ __attribute__((target("avx512f"))) static void fill_512(const struct run *r)
     __m512i step = _mm512_sll_epi64(ones, by);
     __m512i v = _mm512_add_epi64(_mm512_and_si512(mask, _mm512_set1_epi64((long long)r->word)),
                                  _mm512_sll_epi64(_mm512_loadu_si512(past[r->kind]), shift));
+    __m512i v1 = _mm512_add_epi64(v, step), v2 = _mm512_add_epi64(v1, step),
+            v3 = _mm512_add_epi64(v2, step), four = _mm512_slli_epi64(step, 2);
     uint64_t k = 0, words = r->words, *out = r->out;
+    for (; k + 4 * LANES <= words; k += 4 * LANES) {
+        _mm512_storeu_si512(out + k, v);
+        _mm512_storeu_si512(out + k + LANES, v1);
+        _mm512_storeu_si512(out + k + 2 * LANES, v2);
+        _mm512_storeu_si512(out + k + 3 * LANES, v3);
+        v = _mm512_add_epi64(v, four);
+        v1 = _mm512_add_epi64(v1, four);
+        v2 = _mm512_add_epi64(v2, four);
+        v3 = _mm512_add_epi64(v3, four);
+    }
     for (; k + LANES <= words; k += LANES, v = _mm512_add_epi64(v, step))
         _mm512_storeu_si512(out + k, v);
     fill_rest(r, k);
@@ -98,7 +110,7 @@ static void fill_128(const struct run *r)
     fill_rest(r, k);
 }
 
-static void fill(const struct run *r)
+static inline __attribute__((always_inline)) void fill(const struct run *r)
 {
     if (__builtin_cpu_supports("avx512f"))
         fill_512(r);
@@ -114,7 +126,7 @@ static void fill(const struct run *r)
 }
 #endif
 
-static void make(const struct run *r)
+static inline __attribute__((always_inline)) void make(const struct run *r)
 {
     if (r->words < LANES)
         fill_rest(r, 0);
