@@ -1049,9 +1049,9 @@ struct rig_host {
 bool rig_region_host(struct rig_region region, struct rig_host *out_host);
 
 /* rig_region_read and rig_region_write move bytes through the process's window.
-   RIG_INVALID: the region was freed, has no window, or the bytes are not within it. RIG_REFUSED: the
-   process cannot map memory that a saved session brought back. RIG_FAILED: the GPU whose BAR it is
-   left the bus. */
+   RIG_INVALID: the region was freed, has no window, or the bytes are not within it. RIG_REFUSED:
+   the process cannot map memory that a saved session brought back. RIG_FAILED: the GPU whose BAR it
+   is left the bus. */
 enum rig_status rig_region_read(struct rig_region region, uint64_t offset, void *out_data,
                                 size_t bytes, struct rig_error *err);
 enum rig_status rig_region_write(struct rig_region region, uint64_t offset, const void *data,

@@ -32,9 +32,11 @@ static struct rig_chunk **table_take(uint64_t chunks, rig_ranges_source *source)
     const size_t each = sizeof(struct rig_chunk *);
     if (chunks * each < SYSTEM_BYTES)
         return source(chunks, each);
-    void *at = mmap(NULL, chunks * each, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
+    struct rig_chunk **table = mmap(NULL, chunks * each, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (table == MAP_FAILED)
+        return NULL;
+    return table; /* cppcheck-suppress memleak */
 }
 
 static void table_give(struct rig_chunk **table, uint64_t chunks)
