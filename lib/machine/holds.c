@@ -21,16 +21,6 @@ static int by_place(const void *a, const void *b)
     return first + (x->bytes - 1) < other ? -1 : 0;
 }
 
-/* Whether an allocation that a function still holds is at some of the addresses. */
-static bool in_use(struct rig_machine *m, uint64_t start, uint64_t bytes)
-{
-    struct device_hold key = {.grant = {.memory = (void *)(uintptr_t)start, .bytes = bytes}};
-    functions_lock(m);
-    bool used = tfind(&key, &m->functions->placed, by_place) != NULL;
-    functions_unlock(m);
-    return used;
-}
-
 struct device_hold *hold_new(struct rig_device *dev, bool pinned)
 {
     struct device_hold *hold = calloc(1, sizeof *hold);
@@ -60,22 +50,44 @@ static void unlink_hold(struct device_hold **list, struct device_hold *hold)
         hold->next->previous = hold->previous;
 }
 
-enum rig_status hold_enter(struct device_hold *hold)
+/* Makes the hold's addresses its own. RIG_INVALID: another has some of them; RIG_FAILED: memory. */
+static enum rig_status claim_place(struct device_hold *hold)
+{
+    struct rig_functions *all = hold->device->machine->functions;
+    functions_lock(hold->device->machine);
+    void *node = tsearch(hold, &all->placed, by_place);
+    functions_unlock(hold->device->machine);
+    if (!node)
+        return RIG_FAILED;
+    return *(struct device_hold **)node == hold ? RIG_OK : RIG_INVALID;
+}
+
+static void leave_place(struct device_hold *hold)
+{
+    struct rig_functions *all = hold->device->machine->functions;
+    functions_lock(hold->device->machine);
+    tdelete(hold, &all->placed, by_place);
+    functions_unlock(hold->device->machine);
+}
+
+/* Makes the hold, whose place is its own, one of what its function holds. */
+static void begin_hold(struct device_hold *hold)
 {
     struct rig_device *dev = hold->device;
-    struct rig_functions *all = dev->machine->functions;
     functions_lock(dev->machine);
-    void *node = hold->placed ? tsearch(hold, &all->placed, by_place) : NULL;
-    if (hold->placed && (!node || *(struct device_hold **)node != hold)) {
-        functions_unlock(dev->machine);
-        return node ? RIG_INVALID : RIG_FAILED;
-    }
     hold->held = true;
     if (hold->id == 0)
-        hold->id = ++all->last_hold;
+        hold->id = ++dev->machine->functions->last_hold;
     link_hold(&dev->holds, hold);
     functions_unlock(dev->machine);
-    return RIG_OK;
+}
+
+enum rig_status hold_enter(struct device_hold *hold)
+{
+    enum rig_status status = hold->placed ? claim_place(hold) : RIG_OK;
+    if (status == RIG_OK)
+        begin_hold(hold);
+    return status;
 }
 
 /* Takes the hold out of what the function holds. The machine's lock is held. */
@@ -153,8 +165,8 @@ static enum rig_status refuse_place(struct rig_device *dev, uint64_t at, const c
                     "system memory cannot go at 0x%llx: %s", (unsigned long long)at, why);
 }
 
-static const char in_the_way[] = "other memory is there";
-
+/* The addresses are the hold's before the back end is asked, so that it never gets two requests for
+   the same. */
 static enum rig_status take_memory(struct rig_device *dev, const struct rig_memory_request *request,
                                    struct device_hold **out_hold, struct rig_error *err)
 {
@@ -162,25 +174,26 @@ static enum rig_status take_memory(struct rig_device *dev, const struct rig_memo
     struct device_hold *hold = hold_new(dev, false);
     if (!hold)
         return rig_fail_memory(err);
+    hold->grant = (struct rig_grant){.memory = request->at, .bytes = request->bytes};
     hold->placed = request->at != NULL;
     hold->seen = true;
-    enum rig_status status = m->ops->alloc(m, dev->function, request, &hold->grant, err);
+    enum rig_status status = hold->placed ? claim_place(hold) : RIG_OK;
     if (status != RIG_OK) {
         free(hold);
-        return status;
+        return status == RIG_INVALID ? refuse_place(dev, (uint64_t)(uintptr_t)request->at,
+                                                    "other memory is there", err)
+                                     : rig_fail_memory(err);
     }
-    status = hold_enter(hold);
+    status = m->ops->alloc(m, dev->function, request, &hold->grant, err);
     if (status == RIG_OK) {
+        begin_hold(hold);
         *out_hold = hold;
         return RIG_OK;
     }
-    m->ops->free(m, dev->function, hold->grant.id, NULL);
-    free(hold->grant.ranges);
+    if (hold->placed)
+        leave_place(hold);
     free(hold);
-    /* in use by now: another thread was faster */
-    return status == RIG_INVALID
-               ? refuse_place(dev, (uint64_t)(uintptr_t)request->at, in_the_way, err)
-               : rig_fail_memory(err);
+    return status;
 }
 
 enum rig_status device_alloc(struct rig_device *dev, uint64_t bytes, uint64_t at, bool contiguous,
@@ -203,8 +216,6 @@ enum rig_status device_alloc(struct rig_device *dev, uint64_t bytes, uint64_t at
         return refuse_place(dev, at, "no pages begin there", err);
     if (at != 0 && !is_reserved(m, at, request.bytes))
         return refuse_place(dev, at, "the addresses are not reserved", err);
-    if (at != 0 && in_use(m, at, request.bytes))
-        return refuse_place(dev, at, in_the_way, err);
     request.at = (void *)(uintptr_t)at;
     return take_memory(dev, &request, out_hold, err);
 }
