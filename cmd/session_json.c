@@ -49,11 +49,11 @@ static json_t *pages_json(struct reply *reply, struct rig_region region)
 
 static json_t *host_json(struct reply *reply, const struct rig_session *s, struct rig_region region)
 {
-    struct rig_host host;
-    if (!rig_session_region_host(s, region, &host) || !host.memory)
+    struct rig_host_place host;
+    if (!rig_session_region_place(s, region, &host))
         return json_null();
     json_t *o = json_object();
-    put(reply, o, "address", address_json((uint64_t)(uintptr_t)host.memory));
+    put(reply, o, "address", address_json(host.address));
     put(reply, o, "bytes", json_integer((json_int_t)host.bytes));
     put(reply, o, "path", text_json(host.path));
     put(reply, o, "offset", host.path ? json_integer((json_int_t)host.offset) : json_null());

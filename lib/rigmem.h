@@ -1051,7 +1051,7 @@ bool rig_region_host(struct rig_region region, struct rig_host *out_host);
 /* rig_region_read and rig_region_write move bytes through the process's window.
    RIG_INVALID: the region was freed, has no window, or the bytes are not within it. RIG_REFUSED:
    the process cannot map memory that a saved session brought back. RIG_FAILED: the GPU whose BAR it
-   is left the bus. */
+   is left the bus, or that memory's file cannot be had. */
 enum rig_status rig_region_read(struct rig_region region, uint64_t offset, void *out_data,
                                 size_t bytes, struct rig_error *err);
 enum rig_status rig_region_write(struct rig_region region, uint64_t offset, const void *data,
@@ -1232,11 +1232,17 @@ enum rig_status rig_session_map_file(struct rig_session *s, const char *gpu, con
                                      uint64_t offset, uint64_t bytes, const char *name,
                                      struct rig_region *out_region, struct rig_error *err);
 
-/* rig_session_region_host tells what rig_region_host does, with the file of rig_session_map_file as
-   path. It does not look itself: memory that a saved session brought back is seen from
-   rig_region_host on. */
-bool rig_session_region_host(const struct rig_session *s, struct rig_region region,
-                             struct rig_host *out_host);
+/* Where in the process a region's bytes are to be seen, and in which file they are. */
+struct rig_host_place {
+    uint64_t address, bytes;
+    const char *path; /* NULL: in none; the session's own, until its next request */
+    uint64_t offset;  /* of the first byte in it */
+};
+
+/* rig_session_region_place is true, and makes *out_place where the region's window is, iff
+   rig_region_host has one with an address. It looks through none and maps nothing. */
+bool rig_session_region_place(const struct rig_session *s, struct rig_region region,
+                              struct rig_host_place *out_place);
 
 /* rig_session_fault is rig_twin_fault for the requests that follow: an armed fault counts the steps
    of the next of the five requests above that is no misuse, and is disarmed after it. */

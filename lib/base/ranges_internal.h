@@ -8,7 +8,8 @@
 
 #include "base/ranges.h"
 
-/* Where the parts get memory: as calloc. A test passes one that fails. */
+/* Where the parts get memory, but for tables of 1 MiB and more: as calloc. A test passes one that
+   fails. */
 typedef void *rig_ranges_source(size_t count, size_t bytes);
 
 enum rig_status rig_ranges_make_from(rig_ranges_source *source, uint64_t base, uint64_t bytes,

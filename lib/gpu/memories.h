@@ -89,7 +89,7 @@ struct mapping {
     struct device_hold *hold; /* system memory, or a pin; NULL: none or no more */
     struct rig_view *view;    /* on RIG_KIND_BAR memory, which begins at view_skip of it */
     uint64_t view_skip;
-    unsigned char *window; /* where the process sees system memory's first byte */
+    unsigned char *window; /* where the process sees system memory's first byte (device_see) */
     struct region
         *original;       /* what alloc or map_host gave over it; freed or not, as long as it is */
     struct region *kept; /* of the last region freed, while something of it is kept */

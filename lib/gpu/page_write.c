@@ -330,9 +330,8 @@ static enum rig_status write_halves(struct page_plan *p, struct page_node *node,
 {
     struct page_node *child[2] = {shadow_child(p->t, node, i, 0), shadow_child(p->t, node, i, 1)};
     enum rig_status status = RIG_OK;
-    if (child[0] || child[1]) {
+    if (child[0] || child[1])
         shadow_ahead(p->t, node, i);
-    }
     if (p->smallest && child[1])
         return write_table(p, child[1], address, last);
     unsigned first, count = plan_half(p, node->level, address, last, &first);
@@ -365,9 +364,8 @@ static enum rig_status write_below(struct page_plan *p, struct page_node *node, 
     if (p->t->halves[node->level] == 2)
         return write_halves(p, node, i, address, last);
     struct page_node *child = shadow_child(p->t, node, i, 0);
-    if (child) {
+    if (child)
         shadow_ahead(p->t, node, i);
-    }
     return child ? write_table(p, child, address, last) : missing(p, p->t->below[node->level][0]);
 }
 

@@ -42,7 +42,7 @@ static void use_view(const struct mapping *p, struct window *w)
         w->host.memory = (unsigned char *)p->view->memory + p->view_skip + w->skip;
 }
 
-/* What the region itself says. RIG_INVALID: it was freed; RIG_REFUSED: as device_see. */
+/* What the region itself says. RIG_INVALID: it was freed; else as device_see. */
 static enum rig_status begin(struct rig_region region, bool looks, struct window *out,
                              struct rig_error *err)
 {

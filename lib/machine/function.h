@@ -178,8 +178,8 @@ enum rig_status device_pin(struct rig_device *dev, uint64_t start, uint64_t byte
                            struct device_hold **out_hold, struct rig_error *err);
 
 /* device_see makes the process see the hold's memory at grant.memory, which it need not yet where a
-   saved state brought the memory back. RIG_REFUSED: as rig_machine_ops.see. The hold's maker calls
-   it, one call at a time. */
+   saved state brought the memory back. RIG_REFUSED, RIG_FAILED: as rig_machine_ops.see. The hold's
+   maker calls it, one call at a time. */
 enum rig_status device_see(struct device_hold *hold, struct rig_error *err);
 
 /* device_free gives an allocation back, device_unpin a pin, and frees hold. After the give-back

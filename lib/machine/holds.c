@@ -139,9 +139,7 @@ struct device_hold *device_hold_by_id(struct rig_device *dev, uint64_t id)
 static enum rig_status give_hold_back(struct device_hold *hold, struct rig_error *err)
 {
     struct rig_machine *m = hold->device->machine;
-    int function = hold->device->function;
-    enum rig_status status = hold->pinned ? m->ops->unpin(m, function, hold->grant.id, err)
-                                          : m->ops->free(m, function, hold->grant.id, err);
+    enum rig_status status = m->ops->give(m, hold->device->function, hold->grant.id, err);
     if (status != RIG_OK)
         return status;
     functions_lock(m);

@@ -99,8 +99,8 @@ struct rig_grant {
 
    Common outcomes of those that return a status: RIG_FAILED, the machine or the function broke, or
    the operation was cut short; what it took, if anything, stays taken and is given back by
-   `release` of the function. RIG_REFUSED always names in err what to change. What gives back (free,
-   unpin, unmap, release) succeeds also where the function or the machine is gone. */
+   `release` of the function. RIG_REFUSED always names in err what to change. What gives back (give,
+   unmap, release) succeeds also where the function or the machine is gone. */
 struct rig_machine_ops {
     /* makes *out_now what the machine says of the function, taken or not. */
     void (*list)(struct rig_machine *m, int function, struct rig_function_now *out_now);
@@ -145,15 +145,9 @@ struct rig_machine_ops {
                              const struct rig_memory_request *request, struct rig_grant *out_grant,
                              struct rig_error *err);
 
-    /* gives the memory of an `alloc` back. Its addresses in the process are reserved again, or go.
-       Pages that are pinned stay what they are until their last unpin; a process view of them stays
-       too, unless the function is behind an IOMMU. Never RIG_REFUSED. */
-    enum rig_status (*free)(struct rig_machine *m, int function, uint64_t id,
-                            struct rig_error *err);
-
     /* makes *out_grant the pages that hold the bytes [start, start + bytes) of the process, kept
-       where they are for the function, whose DMA reaches them, until `unpin`. Counted: pages pinned
-       twice are unpinned twice. start and bytes are multiples of the page. RIG_REFUSED: no such
+       where they are for the function, whose DMA reaches them, until `give`. Counted: pages pinned
+       twice are given twice. start and bytes are multiples of the page. RIG_REFUSED: no such
        pages, pages of the process's own for a function that is addressed physically, beyond 2^bits,
        a limit on pinned memory. RIG_NO_ROOM: no room in the IOMMU's tables or addresses. */
     enum rig_status (*pin)(struct rig_machine *m, int function, void *start, uint64_t bytes,
@@ -162,13 +156,16 @@ struct rig_machine_ops {
     /* makes the process see, at its addresses [start, start + bytes), the memory that `alloc` gave
        there. What it gave in this process is seen from the first; what it gave in a process before,
        whose saved state this machine was opened with, from the first call that covers some of it.
-       RIG_REFUSED: this process cannot map it. */
+       RIG_REFUSED: this process cannot map it. RIG_FAILED: the memory's file cannot be had. */
     enum rig_status (*see)(struct rig_machine *m, void *start, uint64_t bytes,
                            struct rig_error *err);
 
-    /* ends one pin. Never RIG_REFUSED. */
-    enum rig_status (*unpin)(struct rig_machine *m, int function, uint64_t id,
-                             struct rig_error *err);
+    /* gives a grant back: the memory of an `alloc`, or one pin. Memory's addresses in the process
+       are reserved again, or go. Of memory, pages that are pinned stay what they are until the last
+       pin of them is given; a process view of them stays too, unless the function is behind an
+       IOMMU. Never RIG_REFUSED. */
+    enum rig_status (*give)(struct rig_machine *m, int function, uint64_t id,
+                            struct rig_error *err);
 
     /* keeps the process's addresses [start, start + bytes), page-aligned, free of everything but
        system memory that `alloc` puts there, as long as the machine is open. RIG_REFUSED: some of

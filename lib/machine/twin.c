@@ -344,8 +344,9 @@ static enum rig_status op_release(struct rig_machine *m, int function, struct ri
     struct twin_function *f = &w->function[function];
     twin_lock(w);
     enum rig_status status = fault_step(w, TWIN_STEP_RELEASE, function, err);
+    if (status == RIG_OK)
+        status = memory_end_all(w, function, err);
     if (status == RIG_OK) {
-        memory_end_all(w, function);
         uint32_t command = config_get(f, 4, 2);
         config_put(w, function, 4, 2, (command & ~COMMAND_INTX_OFF) | f->found_intx);
         f->taken = false;
@@ -448,28 +449,18 @@ static enum rig_status op_see(struct rig_machine *m, void *start, uint64_t bytes
     return status;
 }
 
-static enum rig_status end_grant(struct rig_machine *m, enum twin_step kind, int function,
-                                 uint64_t id, struct rig_error *err)
+static enum rig_status op_give(struct rig_machine *m, int function, uint64_t id,
+                               struct rig_error *err)
 {
     struct twin *w = twin_of(m);
     twin_lock(w);
+    const struct twin_grant *grant = grant_find(w, id);
+    enum twin_step kind = grant && grant->pin ? TWIN_STEP_UNPIN : TWIN_STEP_FREE;
     enum rig_status status = fault_step(w, kind, function, err);
     if (status == RIG_OK)
         status = memory_end(w, id, err);
     twin_unlock(w);
     return status;
-}
-
-static enum rig_status op_free(struct rig_machine *m, int function, uint64_t id,
-                               struct rig_error *err)
-{
-    return end_grant(m, TWIN_STEP_FREE, function, id, err);
-}
-
-static enum rig_status op_unpin(struct rig_machine *m, int function, uint64_t id,
-                                struct rig_error *err)
-{
-    return end_grant(m, TWIN_STEP_UNPIN, function, id, err);
 }
 
 static enum rig_status op_reserve(struct rig_machine *m, void *start, uint64_t bytes,
@@ -534,10 +525,9 @@ const struct rig_machine_ops twin_ops = {
     .bar = op_bar,
     .map_bar = op_map_bar,
     .alloc = op_alloc,
-    .free = op_free,
     .pin = op_pin,
     .see = op_see,
-    .unpin = op_unpin,
+    .give = op_give,
     .reserve = op_reserve,
     .reset = op_reset,
     .failed = op_failed,

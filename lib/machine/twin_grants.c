@@ -311,13 +311,13 @@ static void look(const void *node, VISIT visit, void *closure)
         s->found = grant;
 }
 
-void memory_end_all(struct twin *w, int function)
+enum rig_status memory_end_all(struct twin *w, int function, struct rig_error *err)
 {
     for (;;) {
         struct search s = {.function = function};
         twalk_r(w->grants, look, &s);
-        if (!s.found)
-            return;
-        memory_end(w, s.found->id, NULL);
+        enum rig_status status = s.found ? memory_end(w, s.found->id, err) : RIG_OK;
+        if (!s.found || status != RIG_OK)
+            return status;
     }
 }

@@ -399,10 +399,12 @@ static enum rig_status see_what_stays(struct twin *w, struct twin_grant *grant,
     bool pinned = false;
     for (int i = 0; i < grant->pieces && !pinned; i++)
         pinned = any_pinned(w, &grant->piece[i]);
-    if (!pinned || see(w, grant, NULL) == RIG_OK)
+    struct rig_error why = {.status = RIG_OK};
+    if (!pinned || see(w, grant, &why) == RIG_OK)
         return RIG_OK;
-    return rig_fail(err, RIG_FAILED, "system memory",
-                    "pages of it are pinned, and this process cannot map them");
+    rig_fail(err, RIG_FAILED, why.what, "pages of it are pinned, and stay to be seen: %s", why.why);
+    rig_hint(err, "%s", why.hint);
+    return RIG_FAILED;
 }
 
 enum rig_status memory_free(struct twin *w, struct twin_grant *grant, struct rig_error *err)

@@ -179,9 +179,12 @@ static enum rig_status take_pages(struct twin *w, const struct twin_grant *grant
 static enum rig_status claim(struct twin *w, struct twin_grant *grant, struct rig_error *err)
 {
     enum rig_status status = memory_claim(w, grant->memory, grant->bytes, err);
-    if (status == RIG_OK)
-        status = memory_window(w, grant->memory, grant->piece, grant->pieces, err);
+    if (status != RIG_OK)
+        return status;
+    status = memory_window(w, grant->memory, grant->piece, grant->pieces, err);
     grant->seen = status == RIG_OK;
+    if (status != RIG_OK)
+        memory_window_end(w, grant->memory, grant->bytes);
     return status;
 }
 
@@ -203,8 +206,8 @@ static enum rig_status load_grant(struct twin *w, struct line_cursor *c, struct 
     grant->device = line_field(c, &translated);
     enum rig_status status = RIG_OK;
     if (c->failed || id == 0 || id > w->last_grant || grant_find(w, id) ||
-        grant->bytes > INT64_MAX || !rig_add(grant->memory, grant->bytes, &end) ||
-        (!pin && grant_at(w, grant->memory)))
+        grant->bytes > INT64_MAX || ((grant->memory | grant->bytes) & (w->machine.page_size - 1)) ||
+        !rig_add(grant->memory, grant->bytes, &end) || (!pin && grant_at(w, grant->memory)))
         status = bad(err, "a grant");
     if (status == RIG_OK)
         status = load_pieces(w, grant, c, err);

@@ -246,16 +246,17 @@ void grant_leave(struct twin *w, struct twin_grant *grant);
 /* grant_translate has the function's IOMMU lead to the grant's pieces. */
 enum rig_status grant_translate(struct twin *w, struct twin_grant *grant, unsigned bits,
                                 struct rig_error *err);
-/* grant_at is the allocation that the process sees at the address, or NULL. */
+/* grant_at is the allocation whose place in the process the address is in, or NULL. */
 struct twin_grant *grant_at(const struct twin *w, uint64_t address);
 struct twin_grant *grant_find(const struct twin *w, uint64_t id);
 
 enum rig_status memory_pin(struct twin *w, int function, uint64_t start, uint64_t bytes,
                            unsigned bits, struct rig_grant *out_grant, struct rig_error *err);
 void memory_unpin(struct twin *w, struct twin_grant *pin);
-/* memory_end gives the grant `id`, of either kind, back; memory_end_all all of a function's. */
+/* memory_end gives the grant `id`, of either kind, back; memory_end_all all of a function's, up to
+   the first that cannot be. */
 enum rig_status memory_end(struct twin *w, uint64_t id, struct rig_error *err);
-void memory_end_all(struct twin *w, int function);
+enum rig_status memory_end_all(struct twin *w, int function, struct rig_error *err);
 
 static inline struct twin_page *page_of(const struct twin *w, uint64_t physical)
 {

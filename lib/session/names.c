@@ -67,9 +67,8 @@ bool names_add(struct names *names, const char *text, uint64_t id)
         names->ids = json_object();
     if (!names->ids || !make_room(names, names->count + 1))
         return false;
-    uint64_t before = names_find(names, text);
-    if (before)
-        names_drop(names, before);
+    names_drop(names, names_find(names, text));
+    names_drop(names, id);
     if (json_object_set_new(names->ids, text, json_integer((json_int_t)id)) != 0)
         return false;
     enter(names, id, json_object_iter_key(json_object_iter_at(names->ids, text)));

@@ -27,9 +27,9 @@ struct names {
 uint64_t names_find(const struct names *names, const char *text);
 const char *names_of(const struct names *names, uint64_t id);
 
-/* names_add names `id`, which has no name, by a text of at most NAME_BYTES - 1 bytes of UTF-8;
-   whatever it named before it names no more. False: memory ran out. It takes as long as there are
-   names of later ids. */
+/* names_add names `id`, above 0, by a text of at most NAME_BYTES - 1 bytes of UTF-8, and by no
+   other; whatever the text named before it names no more. False: memory ran out. It takes as long
+   as there are names of later ids. */
 bool names_add(struct names *names, const char *text, uint64_t id);
 
 /* names_drop takes the id's name away, if it has one. */

@@ -413,21 +413,21 @@ enum rig_status rig_session_bus(struct rig_session *s, const char *region, const
     return RIG_OK;
 }
 
-bool rig_session_region_host(const struct rig_session *s, struct rig_region region,
-                             struct rig_host *out_host)
+bool rig_session_region_place(const struct rig_session *s, struct rig_region region,
+                              struct rig_host_place *out_place)
 {
     struct rig_host host;
-    if (!gpus_region_host(region, &host))
+    if (!gpus_region_host(region, &host) || !host.memory)
         return false;
     uint64_t at = (uint64_t)(uintptr_t)host.memory;
-    for (size_t i = 0; i < s->files && host.memory; i++) {
+    *out_place = (struct rig_host_place){at, host.bytes, host.path, host.offset};
+    for (size_t i = 0; i < s->files; i++) {
         const struct mapped_file *f = &s->file[i];
         if (at >= f->address && at - f->address < f->bytes) {
-            host.path = f->path;
-            host.offset = f->offset + (at - f->address);
+            out_place->path = f->path;
+            out_place->offset = f->offset + (at - f->address);
         }
     }
-    *out_host = host;
     return true;
 }
 

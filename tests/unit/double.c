@@ -133,13 +133,6 @@ static enum rig_status d_alloc(struct rig_machine *m, int function,
     return fault == DOUBLE_OFF ? at.real->alloc(m, function, request, out, err) : fails(fault, err);
 }
 
-static enum rig_status d_free(struct rig_machine *m, int function, uint64_t id,
-                              struct rig_error *err)
-{
-    enum double_fault fault = next(false);
-    return fault == DOUBLE_OFF ? at.real->free(m, function, id, err) : fails(fault, err);
-}
-
 static enum rig_status d_pin(struct rig_machine *m, int function, void *start, uint64_t bytes,
                              unsigned bits, struct rig_grant *out, struct rig_error *err)
 {
@@ -148,11 +141,17 @@ static enum rig_status d_pin(struct rig_machine *m, int function, void *start, u
                                : fails(fault, err);
 }
 
-static enum rig_status d_unpin(struct rig_machine *m, int function, uint64_t id,
-                               struct rig_error *err)
+static enum rig_status d_see(struct rig_machine *m, void *start, uint64_t bytes,
+                             struct rig_error *err)
+{
+    return at.real->see(m, start, bytes, err);
+}
+
+static enum rig_status d_give(struct rig_machine *m, int function, uint64_t id,
+                              struct rig_error *err)
 {
     enum double_fault fault = next(false);
-    return fault == DOUBLE_OFF ? at.real->unpin(m, function, id, err) : fails(fault, err);
+    return fault == DOUBLE_OFF ? at.real->give(m, function, id, err) : fails(fault, err);
 }
 
 static enum rig_status d_reserve(struct rig_machine *m, void *start, uint64_t bytes,
@@ -196,9 +195,9 @@ static const struct rig_machine_ops double_ops = {
     .bar = d_bar,
     .map_bar = d_map_bar,
     .alloc = d_alloc,
-    .free = d_free,
     .pin = d_pin,
-    .unpin = d_unpin,
+    .see = d_see,
+    .give = d_give,
     .reserve = d_reserve,
     .reset = d_reset,
     .failed = d_failed,

@@ -114,13 +114,7 @@ static enum rig_status alloc(const struct bench *b, uint64_t bytes, void *at, un
 
 static void let_go(const struct bench *b, int function, struct rig_grant *g)
 {
-    assert_int_equal(b->ops->free(b->m, function, g->id, NULL), RIG_OK);
-    free(g->ranges);
-}
-
-static void unpin(const struct bench *b, int function, struct rig_grant *g)
-{
-    assert_int_equal(b->ops->unpin(b->m, function, g->id, NULL), RIG_OK);
+    assert_int_equal(b->ops->give(b->m, function, g->id, NULL), RIG_OK);
     free(g->ranges);
 }
 
@@ -330,6 +324,26 @@ static void memory_goes_where_it_is_asked_for_within_reserved_addresses(void **s
     end_taken(&b);
 }
 
+static void memory_of_this_process_is_seen_from_the_first_and_stays_so(void **state)
+{
+    struct bench b = begin_taken(state);
+    uint64_t page = b.m->page_size;
+    uint8_t *space = (uint8_t *)(uintptr_t)b.c->space;
+    assert_int_equal(b.ops->reserve(b.m, space, 64 << 20, NULL), RIG_OK);
+    struct rig_grant g, pin;
+    assert_int_equal(alloc(&b, 2 * page, space + page, 64, false, &g, NULL), RIG_OK);
+    space[page] = 7;
+    assert_int_equal(b.ops->pin(b.m, b.two, space + page, page, 64, &pin, NULL), RIG_OK);
+    /* Some of it, all of it and what is about it, where nothing is, and a pin of it. */
+    assert_int_equal(b.ops->see(b.m, space + 2 * page, page, NULL), RIG_OK);
+    assert_int_equal(b.ops->see(b.m, space, 8 * page, NULL), RIG_OK);
+    assert_int_equal(b.ops->see(b.m, pin.memory, pin.bytes, NULL), RIG_OK);
+    assert_int_equal(space[page], 7);
+    let_go(&b, b.two, &pin);
+    let_go(&b, b.one, &g);
+    end_taken(&b);
+}
+
 static void addresses_in_use_cannot_be_reserved(void **state)
 {
     struct bench b = begin_taken(state);
@@ -421,7 +435,7 @@ static void pins_are_counted_and_pages_stay_until_the_last_one_ends(void **state
         assert_int_equal(pin[i].bytes, 2 * page);
     }
     let_go(&b, b.one, &g);
-    unpin(&b, b.two, &pin[0]);
+    let_go(&b, b.two, &pin[0]);
     if (b.c->dma) {
         uint8_t byte = 0;
         master(&b, b.two, true);
@@ -430,7 +444,7 @@ static void pins_are_counted_and_pages_stay_until_the_last_one_ends(void **state
         assert_int_equal(byte, 0x77);
         master(&b, b.two, false);
     }
-    unpin(&b, b.two, &pin[1]);
+    let_go(&b, b.two, &pin[1]);
     end_taken(&b);
 }
 
@@ -469,7 +483,7 @@ static void own_pages_are_refused_to_a_physical_function_and_reached_behind_an_i
             assert_string_equal(word, "own page");
         }
         uint64_t at = g.ranges[0].address;
-        unpin(&b, b.one, &g);
+        let_go(&b, b.one, &g);
         if (b.c->dma)
             assert_false(b.c->dma(b.m, b.one, at, word, sizeof word, false));
         master(&b, b.one, false);
@@ -538,6 +552,7 @@ static const struct CMUnitTest suite[] = {
     OF(allocated_memory_is_whole_zeroed_pages_with_ranges_that_add_up),
     OF(two_mebibytes_can_be_one_run_of_bus_addresses),
     OF(memory_goes_where_it_is_asked_for_within_reserved_addresses),
+    OF(memory_of_this_process_is_seen_from_the_first_and_stays_so),
     OF(addresses_in_use_cannot_be_reserved),
     OF(memory_lies_within_the_bits_or_is_refused_by_name),
     OF(memory_runs_out_as_no_room_and_freeing_makes_room),

@@ -1,5 +1,6 @@
 /* The function layer: lives, uses, holds, keeps, give-backs, on a twin. */
 #include "builder.h"
+#include "fixture_tree.h"
 #include "space.h"
 
 #include "machine/functions.h"
@@ -9,7 +10,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -689,6 +692,75 @@ static void pinned_pages_of_a_process_before_stay_seen_when_their_memory_is_free
     close_machine(m);
 }
 
+/* Puts a directory in the place of system memory's file, or the file back. */
+static void hide_memory(const char *directory, bool hidden)
+{
+    char path[96], aside[96];
+    snprintf(path, sizeof path, "%s/system-memory", directory);
+    snprintf(aside, sizeof aside, "%s/aside", directory);
+    if (!hidden)
+        assert_int_equal(rmdir(path), 0);
+    assert_int_equal(hidden ? rename(path, aside) : rename(aside, path), 0);
+    if (hidden)
+        assert_int_equal(mkdir(path, 0700), 0);
+}
+
+/* Memory whose file is gone fails what needs to see it, and nothing is lost: once it is back all
+   goes on. A grant that no hold is of ends with the function alone. */
+static void memory_whose_file_is_gone_fails_and_goes_on_when_it_is_back(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/rigmem-function-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    struct rig_machine *m = open_machine();
+    struct rig_topology *t = NULL;
+    assert_int_equal(rig_topology_copy(rig_machine_topology(m), &t, NULL), RIG_OK);
+    close_machine(m);
+    assert_int_equal(rig_twin_open(t, directory, &m, NULL), RIG_OK);
+    struct rig_device *one = take(m, ONE), *two = take(m, TWO);
+    assert_int_equal(machine_reserve(m, SPACE, 1 << 24, NULL), RIG_OK);
+    struct device_hold *memory = NULL, *anywhere = alloc(one, 4096);
+    assert_int_equal(device_alloc(one, 8192, SPACE, false, &memory, NULL), RIG_OK);
+    uint64_t pin_id = pin(two, memory->grant.memory, 4096)->id, id = anywhere->id;
+    json_t *saved;
+    struct rig_error err = {.status = RIG_OK};
+    assert_int_equal(machine_save(m, &saved, NULL), RIG_OK);
+    machine_detach(m);
+    /* Memory outside of reserved addresses is seen at once. */
+    hide_memory(directory, true);
+    assert_int_equal(twin_reopen(t, directory, saved, &m, &err), RIG_FAILED);
+    assert_string_equal(err.what, "system-memory");
+    hide_memory(directory, false);
+    assert_int_equal(twin_reopen(t, directory, saved, &m, NULL), RIG_OK);
+    json_decref(saved);
+    one = machine_device(m, function_at(t, ONE));
+    assert_int_equal(device_free(one, device_hold_by_id(one, id), NULL), RIG_OK);
+    assert_int_equal(machine_save(m, &saved, NULL), RIG_OK);
+    machine_detach(m);
+    json_t *functions = json_object_get(saved, "functions"), *function;
+    size_t i;
+    json_array_foreach(
+        functions, i,
+        function) if (strcmp(json_string_value(json_object_get(function, "function")), ONE) == 0)
+        json_object_set_new(function, "holds", json_string(""));
+    assert_int_equal(twin_reopen(t, directory, saved, &m, NULL), RIG_OK);
+    json_decref(saved);
+    hide_memory(directory, true);
+    one = machine_device(m, function_at(t, ONE));
+    two = machine_device(m, function_at(t, TWO));
+    err.status = RIG_OK;
+    assert_int_equal(rig_device_release(one, &err), RIG_FAILED);
+    assert_non_null(strstr(err.why, "pages of it are pinned"));
+    hide_memory(directory, false);
+    assert_int_equal(rig_device_release(one, NULL), RIG_OK);
+    assert_int_equal(audit(m).grants, 0);
+    assert_int_equal(device_unpin(two, device_hold_by_id(two, pin_id), NULL), RIG_OK);
+    assert_int_equal(audit(m).free_bytes, SYSTEM);
+    close_machine(m);
+    rig_topology_free(t);
+    fixture_remove_path(directory);
+}
+
 /* Two pages that are neighbours for the process and not on the bus. */
 static void a_hold_of_several_ranges_comes_back(void **state)
 {
@@ -730,7 +802,10 @@ static void states_that_break_a_rule_are_bad_input(void **state)
     assert_int_equal(machine_save(m, &good, NULL), RIG_OK);
     machine_detach(m);
     char *text = json_dumps(good, JSON_COMPACT);
-    static const struct {
+    char at_space[32], within_a_page[32];
+    snprintf(at_space, sizeof at_space, " - %llx ", (unsigned long long)SPACE);
+    snprintf(within_a_page, sizeof within_a_page, " - %llx ", (unsigned long long)SPACE + 8);
+    const struct {
         const char *from, *to;
     } change[] = {
         {"\"twin\"", "\"twit\""},
@@ -743,6 +818,7 @@ static void states_that_break_a_rule_are_bad_input(void **state)
         {"\"holds\":\"1 ", "\"holds\":\"2 "},
         {"\"last_grant\":2", "\"last_grant\":1"},
         {" 100000000+", " 100000800+"},
+        {at_space, within_a_page},
         {"\"armed\":0", "\"armed\":9"},
         {"\"seed\":\"0x1\"", "\"seed\":1"},
         {"\"format\":\"plain\"", "\"format\":\"plane\""},
@@ -797,6 +873,7 @@ int main(void)
         cmocka_unit_test(closing_stops_every_function_whoever_keeps_it),
         cmocka_unit_test(a_machine_comes_back_with_lives_holds_and_keeps_and_goes_on),
         cmocka_unit_test(pinned_pages_of_a_process_before_stay_seen_when_their_memory_is_freed),
+        cmocka_unit_test(memory_whose_file_is_gone_fails_and_goes_on_when_it_is_back),
         cmocka_unit_test(a_hold_of_several_ranges_comes_back),
         cmocka_unit_test(states_that_break_a_rule_are_bad_input),
     };

@@ -242,11 +242,11 @@ static enum rig_status alloc_and_release(struct rig_machine *m, int function,
     return status;
 }
 
-static enum rig_status free_and_release(struct rig_machine *m, int function, uint64_t id,
+static enum rig_status give_and_release(struct rig_machine *m, int function, uint64_t id,
                                         struct rig_error *err)
 {
     release_in_the_middle(false);
-    enum rig_status status = meet.real->free(m, function, id, err);
+    enum rig_status status = meet.real->give(m, function, id, err);
     release_in_the_middle(true);
     return status;
 }
@@ -278,7 +278,7 @@ static void meet_in(enum request request, bool after)
     meet.after = after;
     meet.met = false;
     ops.alloc = alloc_and_release;
-    ops.free = free_and_release;
+    ops.give = give_and_release;
     ops.pin = pin_and_release;
     r.machine->ops = &ops;
     enum rig_status status =

@@ -367,6 +367,7 @@ static void random_requests_hold_to_the_model(void **state)
         char *end;
         uint64_t first = strtoull(one, &end, 0),
                  last = *end == '-' ? strtoull(end + 1, NULL, 0) : first;
+        assert_true(first <= last);
         for (uint64_t seed = first; seed <= last; seed++)
             try(seed, said);
         return;

@@ -40,6 +40,20 @@ static void a_text_that_is_given_again_names_the_later_id_alone(void **state)
     names_clear(&names);
 }
 
+static void an_id_that_is_named_again_has_the_later_name_alone(void **state)
+{
+    (void)state;
+    struct names names = {.ids = NULL};
+    assert_true(names_add(&names, "first", 3));
+    assert_true(names_add(&names, "second", 3));
+    assert_int_equal(names_find(&names, "first"), 0);
+    assert_string_equal(names_of(&names, 3), "second");
+    json_t *saved = names_json(&names);
+    assert_int_equal(json_object_size(saved), 1);
+    json_decref(saved);
+    names_clear(&names);
+}
+
 static void a_text_longer_than_any_name_names_nothing(void **state)
 {
     (void)state;
@@ -162,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_is_found_by_text_and_by_id_until_it_is_dropped),
         cmocka_unit_test(a_text_that_is_given_again_names_the_later_id_alone),
+        cmocka_unit_test(an_id_that_is_named_again_has_the_later_name_alone),
         cmocka_unit_test(a_text_longer_than_any_name_names_nothing),
         cmocka_unit_test(all_names_are_told_in_the_order_of_their_ids),
         cmocka_unit_test(names_that_come_and_go_leave_the_others_as_they_are),
