@@ -45,8 +45,9 @@ struct page_plan {
     uint64_t word[RIG_LEVELS_MAX];     /* a leaf of the target at address 0 */
     uint64_t fragment[RIG_LEVELS_MAX]; /* what a fragment of 1 (or fragment_only) adds to it */
     struct page_words words[RIG_LEVELS_MAX];
-    struct page_node *list;  /* tables taken, newest first; clearing: emptied, oldest first */
-    struct page_node **tail; /* clearing: where the next one goes */
+    bool stream[RIG_LEVELS_MAX]; /* whole tables of the level go past the caches (plan_size) */
+    struct page_node *list;      /* tables taken, newest first; clearing: emptied, oldest first */
+    struct page_node **tail;     /* clearing: where the next one goes */
     struct rig_error *err;
 };
 
@@ -75,6 +76,18 @@ static inline void cursor_skip(struct page_cursor *c, uint64_t bytes)
     c->bytes -= bytes;
     if (c->bytes == 0)
         cursor_load(c);
+}
+
+/* More bytes of entries than this are written past the caches: into those of a processor's own they
+   do not fit, and in the shared one they take other data's room. */
+#define STREAM_BYTES (UINT64_C(8) << 20)
+
+/* plan_size takes note that the plan maps or clears so many bytes. */
+static inline void plan_size(struct page_plan *p, uint64_t bytes)
+{
+    const struct rig_format *f = p->t->f;
+    for (unsigned i = 0; i < f->level_count; i++)
+        p->stream[i] = (bytes >> f->level[i].shift) * f->level[i].entry_bytes > STREAM_BYTES;
 }
 
 /* plan_is_bare is true iff nothing is in a table. */

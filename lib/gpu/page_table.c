@@ -358,6 +358,7 @@ static enum rig_status check_map(struct page_plan *p, uint64_t address, uint64_t
     if (status != RIG_OK)
         return status;
     uint64_t bytes = extent.bytes;
+    plan_size(p, bytes);
     p->largest = extent.largest;
     if (p->count > 1 && extent.largest == bytes) {
         p->whole = (struct rig_range){p->ranges[0].address, bytes};
@@ -465,6 +466,7 @@ enum rig_status rig_page_table_unmap(struct rig_page_table *t, uint64_t address,
     if (status != RIG_OK)
         return status;
     struct page_plan p = {.t = t, .mode = PAGES_CLEAR, .err = err};
+    plan_size(&p, bytes);
     p.tail = &p.list;
     bool confirmed = false;
     status = plan_clear(&p, t->root, address, last);

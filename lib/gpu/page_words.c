@@ -7,7 +7,7 @@ static const uint64_t zeros[RIG_TABLE_PAGE / 8];
 static void zero(const struct page_plan *p, const struct page_node *node, unsigned from,
                  unsigned to)
 {
-    rig_fill_zeros(to - from, p->words[node->level].out + from);
+    rig_fill_zeros(to - from, false, p->words[node->level].out + from);
 }
 
 /* The outcome of writing words [low, high) of node's table, in the shadow. */

@@ -55,7 +55,7 @@ static void fill(struct page_plan *p, const struct page_node *node, uint64_t add
         unsigned fragment;
         uint64_t part = fragment_at(f, level, address, entry, bytes, &fragment);
         uint64_t word = leaf_word(p, level, entry, fragment);
-        rig_fill(f, level, word, part >> shift, out);
+        rig_fill(f, level, word, part >> shift, false, out);
         out += (part >> shift) * wide;
         address += part;
         entry += part;
@@ -174,7 +174,7 @@ static enum rig_status fill_table(struct page_plan *p, struct page_node *node, u
     if (p->mode == PAGES_MAP) {
         struct page_words *w = &p->words[node->level];
         words_begin(p, node);
-        rig_fill(t->f, node->level, word, entries, w->out);
+        rig_fill(t->f, node->level, word, entries, w->placed && p->stream[node->level], w->out);
         if (!w->placed)
             status = t->ops->write(t->gpu, node->offset, w->out, l->table_bytes, p->err);
         node->complete = node->complete || status == RIG_OK;
@@ -458,7 +458,7 @@ static enum rig_status clear_table(struct page_plan *p, struct page_node *node)
     w->low = node->run[0].first * wide;
     w->high = w->low + node->run[0].count * wide;
     if (w->placed)
-        rig_fill_zeros(w->high - w->low, w->out + w->low);
+        rig_fill_zeros(w->high - w->low, w->placed && p->stream[node->level], w->out + w->low);
     else
         status = words_send(p, node);
     w->low = w->high = 0;

@@ -202,7 +202,8 @@ static void no_entry_of_any_words_leads_a_walk_astray(void **state)
 static void a_filled_run_is_each_entry_written_alone(void **state)
 {
     (void)state;
-    uint64_t seed = 0x5eed0004, out[2 * 520];
+    uint64_t seed = 0x5eed0004;
+    _Alignas(64) uint64_t out[2 * 520];
     for (int i = 0; i < rig_format_count(); i++) {
         const struct rig_format *f = rig_format_at(i);
         for (unsigned level = 0; level < f->level_count; level++) {
@@ -217,7 +218,8 @@ static void a_filled_run_is_each_entry_written_alone(void **state)
                 memset(out, 0xa5, sizeof out);
                 uint64_t first[2];
                 assert_true(rig_encode(f, level, &e, first));
-                rig_fill(f, level, first[0], count, out);
+                rig_fill(f, level, first[0], count, k % 3 == 0, out);
+                rig_fill_drain();
                 for (uint64_t n = 0; n < count; n++, e.address += page) {
                     uint64_t words[2];
                     assert_true(rig_encode(f, level, &e, words));
@@ -234,11 +236,12 @@ static void a_filled_run_is_each_entry_written_alone(void **state)
 static void zeros_are_written_where_they_are_asked_for_alone(void **state)
 {
     (void)state;
-    uint64_t out[600];
-    for (unsigned from = 1; from < 12; from++)
+    _Alignas(64) uint64_t out[600];
+    for (unsigned from = 0; from < 17; from++)
         for (unsigned n = 0; n <= 512; n += n < 40 ? 1 : 59) {
             memset(out, 0xa5, sizeof out);
-            rig_fill_zeros(n, out + from);
+            rig_fill_zeros(n, n % 2 == 0, out + from);
+            rig_fill_drain();
             for (unsigned k = 0; k < 600; k++)
                 assert_int_equal(out[k],
                                  k >= from && k < from + n ? 0 : UINT64_C(0xa5a5a5a5a5a5a5a5));

@@ -26,6 +26,7 @@ struct run {
     uint64_t word, words;
     unsigned shift;
     unsigned kind; /* 0, 1 or ZEROS: the row of the tables above */
+    bool stream;   /* past the caches; out is a multiple of 64 */
     uint64_t *out;
 };
 
@@ -39,7 +40,17 @@ static void fill_rest(const struct run *r, uint64_t from)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-__attribute__((target("avx512f"))) static void fill_512(const struct run *r)
+#define INLINE static inline __attribute__((always_inline))
+
+__attribute__((target("avx512f"))) INLINE void store_512(uint64_t *out, __m512i v, bool stream)
+{
+    if (stream)
+        _mm512_stream_si512((void *)out, v);
+    else
+        _mm512_storeu_si512(out, v);
+}
+
+__attribute__((target("avx512f"))) INLINE uint64_t run_512(const struct run *r, bool stream)
 {
     __m512i mask = _mm512_loadu_si512(used[r->kind]), ones = _mm512_srli_epi64(mask, 63);
     __m128i shift = _mm_cvtsi32_si128((int)r->shift),
@@ -51,10 +62,10 @@ __attribute__((target("avx512f"))) static void fill_512(const struct run *r)
             v3 = _mm512_add_epi64(v2, step), four = _mm512_slli_epi64(step, 2);
     uint64_t k = 0, words = r->words, *out = r->out;
     for (; k + 4 * LANES <= words; k += 4 * LANES) {
-        _mm512_storeu_si512(out + k, v);
-        _mm512_storeu_si512(out + k + LANES, v1);
-        _mm512_storeu_si512(out + k + 2 * LANES, v2);
-        _mm512_storeu_si512(out + k + 3 * LANES, v3);
+        store_512(out + k, v, stream);
+        store_512(out + k + LANES, v1, stream);
+        store_512(out + k + 2 * LANES, v2, stream);
+        store_512(out + k + 3 * LANES, v3, stream);
         v = _mm512_add_epi64(v, four);
         v1 = _mm512_add_epi64(v1, four);
         v2 = _mm512_add_epi64(v2, four);
@@ -62,7 +73,12 @@ __attribute__((target("avx512f"))) static void fill_512(const struct run *r)
     }
     for (; k + LANES <= words; k += LANES, v = _mm512_add_epi64(v, step))
         _mm512_storeu_si512(out + k, v);
-    fill_rest(r, k);
+    return k;
+}
+
+__attribute__((target("avx512f"))) static void fill_512(const struct run *r)
+{
+    fill_rest(r, r->stream ? run_512(r, true) : run_512(r, false));
 }
 
 __attribute__((target("avx"))) static __m256i load_256(const uint64_t *words)
@@ -70,7 +86,7 @@ __attribute__((target("avx"))) static __m256i load_256(const uint64_t *words)
     return _mm256_loadu_si256((const __m256i *)(const void *)words);
 }
 
-__attribute__((target("avx2"))) static void fill_256(const struct run *r)
+__attribute__((target("avx2"))) INLINE uint64_t run_256(const struct run *r, bool stream)
 {
     __m128i shift = _mm_cvtsi32_si128((int)r->shift);
     __m256i v[2], step[2], word = _mm256_set1_epi64x((long long)r->word);
@@ -84,13 +100,22 @@ __attribute__((target("avx2"))) static void fill_256(const struct run *r)
     }
     for (; k + LANES <= r->words; k += LANES)
         for (int i = 0; i < 2; i++) {
-            _mm256_storeu_si256((__m256i *)(void *)(r->out + k + 4 * i), v[i]);
+            __m256i *at = (__m256i *)(void *)(r->out + k + 4 * i);
+            if (stream)
+                _mm256_stream_si256(at, v[i]);
+            else
+                _mm256_storeu_si256(at, v[i]);
             v[i] = _mm256_add_epi64(v[i], step[i]);
         }
-    fill_rest(r, k);
+    return k;
 }
 
-static void fill_128(const struct run *r)
+__attribute__((target("avx2"))) static void fill_256(const struct run *r)
+{
+    fill_rest(r, r->stream ? run_256(r, true) : run_256(r, false));
+}
+
+INLINE uint64_t run_128(const struct run *r, bool stream)
 {
     __m128i shift = _mm_cvtsi32_si128((int)r->shift);
     __m128i v[4], step[4], word = _mm_set1_epi64x((long long)r->word);
@@ -104,10 +129,19 @@ static void fill_128(const struct run *r)
     }
     for (; k + LANES <= r->words; k += LANES)
         for (int i = 0; i < 4; i++) {
-            _mm_storeu_si128((__m128i *)(void *)(r->out + k + 2 * i), v[i]);
+            __m128i *at = (__m128i *)(void *)(r->out + k + 2 * i);
+            if (stream)
+                _mm_stream_si128(at, v[i]);
+            else
+                _mm_storeu_si128(at, v[i]);
             v[i] = _mm_add_epi64(v[i], step[i]);
         }
-    fill_rest(r, k);
+    return k;
+}
+
+static void fill_128(const struct run *r)
+{
+    fill_rest(r, r->stream ? run_128(r, true) : run_128(r, false));
 }
 
 static inline __attribute__((always_inline)) void fill(const struct run *r)
@@ -134,8 +168,13 @@ static inline __attribute__((always_inline)) void make(const struct run *r)
         fill(r);
 }
 
+static bool may_stream(bool stream, const uint64_t *out)
+{
+    return stream && (uintptr_t)out % (LANES * 8) == 0;
+}
+
 void rig_fill(const struct rig_format *f, unsigned level, uint64_t word, uint64_t count,
-              uint64_t *out)
+              bool stream, uint64_t *out)
 {
     const struct rig_level *l = &f->level[level];
     unsigned pairs = l->entry_bytes == 16;
@@ -143,12 +182,13 @@ void rig_fill(const struct rig_format *f, unsigned level, uint64_t word, uint64_
                     .words = count << pairs,
                     .shift = (unsigned)(l->shift - f->address_down),
                     .kind = pairs,
+                    .stream = may_stream(stream, out),
                     .out = out};
     make(&r);
 }
 
-void rig_fill_zeros(uint64_t words, uint64_t *out)
+void rig_fill_zeros(uint64_t words, bool stream, uint64_t *out)
 {
-    struct run r = {.words = words, .kind = ZEROS, .out = out};
+    struct run r = {.words = words, .kind = ZEROS, .stream = may_stream(stream, out), .out = out};
     make(&r);
 }

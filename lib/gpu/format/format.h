@@ -231,13 +231,15 @@ bool rig_encode(const struct rig_format *f, unsigned level, const struct rig_ent
 
 /* rig_fill writes a run of `count` leaves of level `level` to out, as they lie in the GPU's memory:
    entry k is the leaf whose words are {word, 0}, k pages further on. The caller has made sure that
-   the last one's address fits. Nothing of out is read. */
+   the last one's address fits. Nothing of out is read. With `stream` the stores go past the caches:
+   faster where far more is written than the caches hold, slower where less is, and in order with
+   later stores from rig_fill_drain on alone. */
 void rig_fill(const struct rig_format *f, unsigned level, uint64_t word, uint64_t count,
-              uint64_t *out);
+              bool stream, uint64_t *out);
 
 /* rig_fill_zeros writes `words` words of 0, as rig_fill writes: for the few KiB of a table faster
    than memset, which begins slowly. */
-void rig_fill_zeros(uint64_t words, uint64_t *out);
+void rig_fill_zeros(uint64_t words, bool stream, uint64_t *out);
 
 /* rig_fill_drain makes all stores so far reach memory before any later one, in windows that combine
    writes too: those leave the processor's buffers in no order of their own. */
