@@ -38,7 +38,7 @@ static enum rig_status fake_take(void *gpu, uint64_t *out_offset, struct rig_err
     while (g->taken[i])
         i++;
     if (!g->page[i])
-        g->page[i] = malloc(RIG_TABLE_PAGE);
+        g->page[i] = aligned_alloc(RIG_TABLE_PAGE, RIG_TABLE_PAGE);
     assert_non_null(g->page[i]);
     memset(g->page[i], 0xdd, RIG_TABLE_PAGE);
     g->taken[i] = true;

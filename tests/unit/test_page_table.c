@@ -280,6 +280,36 @@ static void pages_that_lie_apart_are_each_mapped_in_every_format(void **state)
             map_singles(rig_format_at(i), pairs, (i & 1) == (pairs != 0));
 }
 
+/* Entries beyond what caches hold are written another way: to the same bytes. The memory is a page
+   off, so that all pages are small and without a fragment. */
+static void map_much(const struct rig_format *f, bool placed)
+{
+    const uint64_t bytes = 5 * GIB, step = 97 * 4 * KIB;
+    struct fake_rig r = fake_set_up(f);
+    r.g->placed = placed;
+    r.g->confirms = false;
+    for (uint64_t physical = 4 * KIB; physical <= 12 * KIB; physical += 8 * KIB) {
+        assert_int_equal(fake_map(&r, 0, OWN, physical, bytes), RIG_OK);
+        for (uint64_t at = 0; at < bytes; at += step)
+            fake_check(&r, r.base + at, OWN, physical + at);
+        fake_check(&r, r.base + bytes - 4 * KIB, OWN, physical + bytes - 4 * KIB);
+        assert_false(fake_end_at(&r, bytes).mapped);
+        assert_false(fake_unmap(&r, 0, bytes));
+        for (uint64_t at = 0; at < bytes; at += step)
+            assert_false(fake_end_at(&r, at).mapped);
+    }
+    fake_tear_down(&r);
+}
+
+static void a_mapping_larger_than_caches_is_made_and_cleared_in_every_format(void **state)
+{
+    (void)state;
+    for (int i = 0; i < rig_format_count(); i++) {
+        map_much(rig_format_at(i), true);
+        map_much(rig_format_at(i), false);
+    }
+}
+
 static void own_memory_is_written_with_the_base_of_the_gpu(void **state)
 {
     (void)state;
@@ -511,6 +541,7 @@ int main(void)
         cmocka_unit_test(intel_marks_aligned_64k_runs_alone),
         cmocka_unit_test(adjoining_ranges_are_mapped_as_one),
         cmocka_unit_test(pages_that_lie_apart_are_each_mapped_in_every_format),
+        cmocka_unit_test(a_mapping_larger_than_caches_is_made_and_cleared_in_every_format),
         cmocka_unit_test(own_memory_is_written_with_the_base_of_the_gpu),
         cmocka_unit_test(a_whole_run_of_a_table_is_one_write_and_a_new_table_is_written_once),
         cmocka_unit_test(a_table_is_complete_before_an_entry_points_at_it),
