@@ -23,8 +23,10 @@
 /* A transaction that waits longer than this waits for a dead one. */
 #define SECONDS_STUCK 30
 
-/* What the writers acknowledged: an allocation's id, or the id of one that was freed, negative. */
+/* What the writers acknowledged: an allocation's id, or the id of one that was freed, negative; 0
+   where a writer was killed as it was about to. */
 struct shared {
+    long slots; /* of `id` in use */
     long acknowledged;
     long looks;
     long bad;
@@ -36,9 +38,10 @@ static struct shared *shared;
 
 static void acknowledge(long id)
 {
-    long n = __atomic_fetch_add(&shared->acknowledged, 1, __ATOMIC_SEQ_CST);
+    long n = __atomic_fetch_add(&shared->slots, 1, __ATOMIC_SEQ_CST);
     if (n < OPERATIONS_MAX)
         shared->id[n] = id;
+    __atomic_fetch_add(&shared->acknowledged, 1, __ATOMIC_SEQ_CST);
 }
 
 /* One transaction, as one command does it; its id once it is on the disk. */
@@ -110,10 +113,12 @@ static void judge(void)
 {
     struct rig_session *s;
     static unsigned char was[OPERATIONS_MAX * 2]; /* 1: allocated, 2: freed */
-    long count = shared->acknowledged < OPERATIONS_MAX ? shared->acknowledged : OPERATIONS_MAX;
+    long count = shared->slots < OPERATIONS_MAX ? shared->slots : OPERATIONS_MAX;
     memset(was, 0, sizeof was);
     for (long i = 0; i < count; i++) {
         long id = shared->id[i] < 0 ? -shared->id[i] : shared->id[i];
+        if (id == 0)
+            continue;
         assert_in_range(id, 1, sizeof was - 1);
         int bit = shared->id[i] < 0 ? 2 : 1;
         if (was[id] & bit)
