@@ -55,11 +55,10 @@ static enum rig_status claim_place(struct device_hold *hold)
 {
     struct rig_functions *all = hold->device->machine->functions;
     functions_lock(hold->device->machine);
-    void *node = tsearch(hold, &all->placed, by_place);
+    struct device_hold *const *node = tsearch(hold, &all->placed, by_place);
+    enum rig_status status = !node ? RIG_FAILED : *node == hold ? RIG_OK : RIG_INVALID;
     functions_unlock(hold->device->machine);
-    if (!node)
-        return RIG_FAILED;
-    return *(struct device_hold **)node == hold ? RIG_OK : RIG_INVALID;
+    return status;
 }
 
 static void leave_place(struct device_hold *hold)
@@ -182,8 +181,12 @@ static enum rig_status take_memory(struct rig_device *dev, const struct rig_memo
                                                     "other memory is there", err)
                                      : rig_fail_memory(err);
     }
-    status = m->ops->alloc(m, dev->function, request, &hold->grant, err);
+    struct rig_grant grant;
+    status = m->ops->alloc(m, dev->function, request, &grant, err);
     if (status == RIG_OK) {
+        functions_lock(m); /* others compare their places with the hold's */
+        hold->grant = grant;
+        functions_unlock(m);
         begin_hold(hold);
         *out_hold = hold;
         return RIG_OK;
