@@ -224,7 +224,7 @@ static bool is_kept(const struct rig_device *dev)
     return dev->keepers > 0 && !dev->machine->functions->ending;
 }
 
-static bool has_reservation(const struct rig_device *dev)
+bool device_has_reservation(const struct rig_device *dev)
 {
     for (size_t i = 0; i < dev->keepers; i++)
         if (dev->keeper[i].why == DEVICE_KEEP_RESERVED)
@@ -257,7 +257,7 @@ static enum rig_status finish_once(struct rig_device *dev, struct rig_error *err
     bool used = dev->uses > 0;
     if (!used)
         dev->life = !off ? RIG_LIFE_RELEASED : is_kept(dev) ? RIG_LIFE_KEPT : RIG_LIFE_RELEASING;
-    bool reserved = has_reservation(dev);
+    bool reserved = device_has_reservation(dev);
     functions_unlock(m);
     char name[RIG_BDF_MAX];
     if (!off)

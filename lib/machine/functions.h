@@ -7,12 +7,13 @@
 #include <pthread.h>
 
 /* A view that was handed out. `dead`: the give-back ended it, and only its maker's unmap is left.
- */
+   `let_go`: its maker unmapped it while a give-back was under way, which ends it and frees it. */
 struct device_view {
     struct rig_view view; /* first: what the maker has */
     struct device_view *next;
     bool combining;
     bool dead;
+    bool let_go;
 };
 
 struct keeper {
@@ -84,6 +85,10 @@ static inline void functions_unlock(const struct rig_machine *m)
 /* device_give_back gives back what the function holds: callbacks, views, pins, memory. It goes on
    where an earlier one failed. */
 enum rig_status device_give_back(struct rig_device *dev, struct rig_error *err);
+
+/* device_has_reservation is true iff a reservation keeps the device, and the machine does not end.
+   The machine's lock is held. */
+bool device_has_reservation(const struct rig_device *dev);
 
 /* device_give_back_let_go gives back what makers freed while the function might still master. */
 enum rig_status device_give_back_let_go(struct rig_device *dev, struct rig_error *err);

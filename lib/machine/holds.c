@@ -264,7 +264,9 @@ enum rig_status device_see(struct device_hold *hold, struct rig_error *err)
    way or was cut short. The machine's lock is held. */
 static bool goes_later(const struct rig_device *dev)
 {
-    return dev->life == RIG_LIFE_RELEASED || (dev->life == RIG_LIFE_RELEASING && dev->uses == 0);
+    bool pending = dev->life == RIG_LIFE_RELEASING ||
+                   (dev->life == RIG_LIFE_KEPT && !dev->gave_back && !device_has_reservation(dev));
+    return dev->life == RIG_LIFE_RELEASED || (pending && dev->uses == 0);
 }
 
 /* What a maker's free does: at once, when mastering is off, or nothing more. */
@@ -342,16 +344,42 @@ static const struct rig_view_ops dead_view = {
     .unmap = dead_unmap,
 };
 
-/* Ends the view for the back end; its struct stays its maker's. */
-static enum rig_status end_view(struct device_view *view, struct rig_error *err)
+/* Frees the view. The machine's lock is held. */
+static void drop_view(struct rig_device *dev, struct device_view *view)
+{
+    struct device_view **link = &dev->views;
+    while (*link != view)
+        link = &(*link)->next;
+    *link = view->next;
+    free(view);
+}
+
+/* Ends the view for the back end; its struct stays its maker's, if that has not let go of it. */
+static enum rig_status end_view(struct rig_device *dev, struct device_view *view,
+                                struct rig_error *err)
 {
     enum rig_status status = view->view.ops->unmap(&view->view, err);
     if (status != RIG_OK)
         return status;
+    functions_lock(dev->machine);
     view->view.ops = &dead_view;
     view->view.memory = NULL;
     view->dead = true;
+    if (view->let_go)
+        drop_view(dev, view);
+    functions_unlock(dev->machine);
     return RIG_OK;
+}
+
+/* A view that is not ended yet, or NULL. */
+static struct device_view *live_view(struct rig_device *dev)
+{
+    functions_lock(dev->machine);
+    struct device_view *view = dev->views;
+    while (view && view->dead)
+        view = view->next;
+    functions_unlock(dev->machine);
+    return view;
 }
 
 /* RIG_INVALID unless [start, start + bytes) can be viewed in a BAR of that size. */
@@ -432,20 +460,47 @@ enum rig_status device_map_bar_again(struct rig_device *dev, int bar, uint64_t s
     return make_view(dev, bar, start, bytes, combining, out_view, err);
 }
 
+/* What becomes of a view that its maker unmaps. The machine's lock is held. Without a use a
+   give-back may be under way, or begin: one that is ends the view, and none begins while `busy` is
+   set. */
+static struct device_view *view_to_end(struct rig_device *dev, struct device_view *view,
+                                       bool *out_alone)
+{
+    bool held = dev->life == RIG_LIFE_TAKEN || dev->uses > 0;
+    *out_alone = !held && !dev->busy;
+    if (view->dead) {
+        drop_view(dev, view);
+        return NULL;
+    }
+    if (!held && dev->busy) {
+        view->let_go = true;
+        return NULL;
+    }
+    dev->busy = dev->busy || *out_alone;
+    return view;
+}
+
 enum rig_status device_unmap(struct rig_device *dev, struct rig_view *view, struct rig_error *err)
 {
-    struct device_view **link = &dev->views;
-    while (*link && &(*link)->view != view)
-        link = &(*link)->next;
-    struct device_view *mine = *link;
-    if (!mine)
+    functions_lock(dev->machine);
+    struct device_view *mine = dev->views;
+    while (mine && &mine->view != view)
+        mine = mine->next;
+    bool there = mine != NULL, alone = false;
+    mine = there ? view_to_end(dev, mine, &alone) : NULL;
+    functions_unlock(dev->machine);
+    if (!there)
         return rig_fail(err, RIG_INVALID, NULL, "the view is not of this function");
+    if (!mine)
+        return RIG_OK;
     /* An unmap that is cut short leaves the mapping to the claim's end, in the back end. */
-    enum rig_status status = mine->dead ? RIG_OK : end_view(mine, err);
-    if (status == RIG_OK) {
-        *link = mine->next;
-        free(mine);
-    }
+    enum rig_status status = mine->view.ops->unmap(&mine->view, err);
+    functions_lock(dev->machine);
+    if (status == RIG_OK)
+        drop_view(dev, mine);
+    if (alone)
+        dev->busy = false;
+    functions_unlock(dev->machine);
     return status;
 }
 
@@ -484,8 +539,8 @@ enum rig_status device_give_back(struct rig_device *dev, struct rig_error *err)
             call->callback(call->context, GIVE_BACK_BEGINS);
         }
     }
-    for (struct device_view *view = dev->views; view; view = view->next) {
-        enum rig_status status = view->dead ? RIG_OK : end_view(view, err);
+    for (struct device_view *view; (view = live_view(dev));) {
+        enum rig_status status = end_view(dev, view, err);
         if (status != RIG_OK)
             return status;
     }
