@@ -170,8 +170,7 @@ enum rig_status memory_window(struct twin *w, uint64_t start, const struct twin_
     return RIG_OK;
 }
 
-/* Maps the allocation at its addresses in the process, which are occupied. */
-static enum rig_status see(struct twin *w, struct twin_grant *grant, struct rig_error *err)
+enum rig_status grant_see(struct twin *w, struct twin_grant *grant, struct rig_error *err)
 {
     enum rig_status status = memory_window(w, grant->memory, grant->piece, grant->pieces, err);
     if (status != RIG_OK)
@@ -190,7 +189,7 @@ static enum rig_status view(struct twin *w, struct twin_grant *grant, struct rig
             return refuse_map(err);
         grant->memory = (uint64_t)(uintptr_t)at;
     }
-    return see(w, grant, err);
+    return grant_see(w, grant, err);
 }
 
 enum rig_status memory_see(struct twin *w, uint64_t start, uint64_t bytes, struct rig_error *err)
@@ -202,7 +201,7 @@ enum rig_status memory_see(struct twin *w, uint64_t start, uint64_t bytes, struc
             done += unit;
             continue;
         }
-        enum rig_status status = grant->seen ? RIG_OK : see(w, grant, err);
+        enum rig_status status = grant->seen ? RIG_OK : grant_see(w, grant, err);
         if (status != RIG_OK)
             return status;
         done = grant->memory + grant->bytes - start;
@@ -400,7 +399,7 @@ static enum rig_status see_what_stays(struct twin *w, struct twin_grant *grant,
     for (int i = 0; i < grant->pieces && !pinned; i++)
         pinned = any_pinned(w, &grant->piece[i]);
     struct rig_error why = {.status = RIG_OK};
-    if (!pinned || see(w, grant, &why) == RIG_OK)
+    if (!pinned || grant_see(w, grant, &why) == RIG_OK)
         return RIG_OK;
     rig_fail(err, RIG_FAILED, why.what, "pages of it are pinned, and stay to be seen: %s", why.why);
     rig_hint(err, "%s", why.hint);

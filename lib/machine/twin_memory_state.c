@@ -179,13 +179,7 @@ static enum rig_status take_pages(struct twin *w, const struct twin_grant *grant
 static enum rig_status claim(struct twin *w, struct twin_grant *grant, struct rig_error *err)
 {
     enum rig_status status = memory_claim(w, grant->memory, grant->bytes, err);
-    if (status != RIG_OK)
-        return status;
-    status = memory_window(w, grant->memory, grant->piece, grant->pieces, err);
-    grant->seen = status == RIG_OK;
-    if (status != RIG_OK)
-        memory_window_end(w, grant->memory, grant->bytes);
-    return status;
+    return status == RIG_OK ? grant_see(w, grant, err) : status;
 }
 
 static enum rig_status load_grant(struct twin *w, struct line_cursor *c, struct rig_error *err)

@@ -216,6 +216,9 @@ void memory_window_end(struct twin *w, uint64_t start, uint64_t bytes);
 /* memory_see makes the process see the allocations that have bytes at its addresses
    [start, start + bytes), where they are. RIG_REFUSED: it cannot. */
 enum rig_status memory_see(struct twin *w, uint64_t start, uint64_t bytes, struct rig_error *err);
+/* grant_see maps the allocation at its addresses in the process, which are occupied. RIG_REFUSED:
+   the process cannot, and the addresses are as where an allocation ended. */
+enum rig_status grant_see(struct twin *w, struct twin_grant *grant, struct rig_error *err);
 /* memory_is_reserved is true iff some reserved range holds all the bytes. */
 bool memory_is_reserved(const struct twin *w, uint64_t start, uint64_t bytes);
 

@@ -3,25 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the id is in the array, or would be. */
-static size_t place_of(const struct names *names, uint64_t id)
+static int by_id(const void *a, const void *b)
 {
-    size_t low = 0, high = names->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (names->name[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint64_t x = ((const struct name *)a)->id, y = ((const struct name *)b)->id;
+    return (x > y) - (x < y);
 }
 
 /* The id's entry, also a dropped one, or NULL. */
 static struct name *find(const struct names *names, uint64_t id)
 {
-    size_t at = place_of(names, id);
-    return at < names->count && names->name[at].id == id ? &names->name[at] : NULL;
+    struct name key = {.id = id};
+    return names->count ? bsearch(&key, names->name, names->count, sizeof key, by_id) : NULL;
 }
 
 uint64_t names_find(const struct names *names, const char *text)
@@ -51,14 +43,17 @@ static bool make_room(struct names *names, size_t count)
 /* Puts the name, whose text is a key, into its place in the array, which has room. */
 static void enter(struct names *names, uint64_t id, const char *text)
 {
-    size_t at = place_of(names, id);
-    bool again = at < names->count && names->name[at].id == id; /* it had a name */
-    if (!again)
-        memmove(&names->name[at + 1], &names->name[at],
-                (names->count++ - at) * sizeof *names->name);
-    else
+    struct name *was = find(names, id); /* it had a name */
+    size_t at = names->count;
+    if (was) {
+        was->text = text;
         names->dropped--;
+        return;
+    }
+    for (; at > 0 && names->name[at - 1].id > id; at--)
+        names->name[at] = names->name[at - 1];
     names->name[at] = (struct name){id, text};
+    names->count++;
 }
 
 bool names_add(struct names *names, const char *text, uint64_t id)
@@ -110,12 +105,6 @@ void names_each(const struct names *names, void (*each)(const struct name *name,
 json_t *names_json(const struct names *names)
 {
     return names->ids ? json_incref(names->ids) : json_object();
-}
-
-static int by_id(const void *a, const void *b)
-{
-    uint64_t x = ((const struct name *)a)->id, y = ((const struct name *)b)->id;
-    return (x > y) - (x < y);
 }
 
 /* The entries of the object's members; false: one is no name. */

@@ -6,6 +6,8 @@
 
 #include <endian.h>
 
+#define INLINE static inline __attribute__((always_inline))
+
 #define LANES 8
 #define ZEROS 2
 
@@ -39,8 +41,6 @@ static void fill_rest(const struct run *r, uint64_t from)
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
 
 __attribute__((target("avx512f"))) INLINE void store_512(uint64_t *out, __m512i v, bool stream)
 {
@@ -144,7 +144,7 @@ static void fill_128(const struct run *r)
     fill_rest(r, r->stream ? run_128(r, true) : run_128(r, false));
 }
 
-static inline __attribute__((always_inline)) void fill(const struct run *r)
+INLINE void fill(const struct run *r)
 {
     if (__builtin_cpu_supports("avx512f"))
         fill_512(r);
@@ -160,7 +160,7 @@ static void fill(const struct run *r)
 }
 #endif
 
-static inline __attribute__((always_inline)) void make(const struct run *r)
+INLINE void make(const struct run *r)
 {
     if (r->words < LANES)
         fill_rest(r, 0);
