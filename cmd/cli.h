@@ -166,6 +166,8 @@ struct settings {
     enum color_mode color;
     struct rig_session **memory; /* the session in this process; NULL: a command line by itself */
     const char *where;           /* FILE:LINE of a script, or NULL */
+    const struct request *outer; /* of a script or a shell: the program's own command line, whose
+                                    facts hold for each line; else NULL */
 };
 
 struct given {
@@ -285,9 +287,10 @@ struct cli {
    own (defaults.memory is NULL) may be a script or the shell. */
 int cli_run(struct cli *cli, int count, const char *const *words);
 
-/* cli_begin begins command lines that share a session in this process; cli_end gives back what it
-   still has, and says so. */
-void cli_begin(struct cli *cli, const struct settings *settings);
+/* cli_begin begins command lines that share a session in this process, and what the program's own
+   request set and gave; it stays until cli_end, which gives back what the session still has, and
+   says so. */
+void cli_begin(struct cli *cli, const struct request *own);
 void cli_end(struct cli *cli);
 
 /* script_main runs the script of -f or -c, or of standard input; shell_main reads command lines
@@ -330,7 +333,8 @@ void cli_redirect(struct request *request);
 /* ---- the machine that a command is about */
 
 /* machine_load makes *out_topology the machine of -m with the facts given by options, and notes its
-   warnings in the reply. On failure reply holds the error. */
+   warnings in the reply. Facts of the program's own command line come before a line's; a session's
+   machine has had them since it was opened. On failure reply holds the error. */
 bool machine_load(const struct request *request, struct reply *reply, const char *source,
                   struct rig_topology **out_topology);
 

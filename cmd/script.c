@@ -215,7 +215,7 @@ static int run_text(struct cli *cli, const struct request *request, const char *
 {
     sigset_t held;
     bool stopped;
-    cli_begin(cli, &request->settings);
+    cli_begin(cli, request);
     hold_signals(SIG_BLOCK, &held);
     int code = script_run(cli, name, text, bytes, &stopped);
     cli_end(cli);

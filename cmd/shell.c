@@ -17,10 +17,11 @@ void shell_run(const struct request *request, struct reply *reply)
 
 /* ---- the session in this process */
 
-void cli_begin(struct cli *cli, const struct settings *settings)
+void cli_begin(struct cli *cli, const struct request *own)
 {
-    cli->defaults = *settings;
+    cli->defaults = own->settings;
     cli->defaults.memory = &cli->session;
+    cli->defaults.outer = own;
 }
 
 static long regions_out(const struct rig_session *s)
@@ -339,7 +340,7 @@ int shell_main(struct cli *cli, const struct request *request)
 {
     bool interactive = isatty(STDIN_FILENO) != 0;
     int code;
-    cli_begin(cli, &request->settings);
+    cli_begin(cli, request);
     listen();
     if (!interactive)
         code = answer_lines(cli);

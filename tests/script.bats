@@ -240,3 +240,32 @@ EOF_PY
     [ "$status" -eq 7 ]
     [ "$output" = "rigmem: -: is a directory" ]
 }
+
+@test "facts given before a script or the shell hold for each of its commands, unless their own say otherwise" {
+    local answers='gpu0 (0000:03:00.0) -> gpu1 (0000:04:00.0): '
+    run "$RIGMEM" -m "$machine" --iommu all=translate -k -c 'reach gpu0 gpu1; reach gpu0 gpu1 --iommu all=none'
+    [ "$status" -eq 0 ]
+    [ "$(grep -F -e "$answers" <<<"$output")" = "${answers}no
+${answers}yes" ]
+    echo 'reach gpu0 gpu1' >script
+    for how in "-f script" "-f -" "" shell; do
+        # shellcheck disable=SC2086
+        run "$RIGMEM" -m "$machine" --iommu all=translate $how <script
+        [ "$status" -eq 1 ]
+        [ "${lines[0]}" = "${answers}no" ]
+    done
+    # a session is opened with them, and has them then: to name them again is right, others are another machine
+    run "$RIGMEM" -m "$machine" --gpu-memory gpu0=8GiB --assume bar=gpu0:8GiB -k -c \
+        'open gpu0; show gpu0; show gpu0 --assume bar=gpu0:16GiB; reach gpu1 gpu0'
+    [ "$status" -eq 2 ]
+    [ "$(grep -c '^0000:03:00.0  gpu0  nv-mmu-v2   8 GiB  8 GiB ' <<<"$output")" -eq 2 ]
+    [[ $output == *"-c:1: show: facts: the session is of another machine"* ]]
+    [[ $output == *"gpu1 (0000:04:00.0) -> gpu0 (0000:03:00.0): yes"* ]]
+    # what is tried is compared with the machine that they give
+    run "$RIGMEM" -m "$machine" --iommu all=translate -c 'reach gpu0 gpu1 --iommu all=none --diff'
+    [[ $output == *"gpu0"*"no"*"yes"* ]]
+    # a wrong one fails the first command that asks for the machine
+    run "$RIGMEM" -m "$machine" --iommu gpu77=translate -c 'version; reach gpu0 gpu1'
+    [ "$status" -eq 2 ]
+    [[ $output == *"rigmem: -c:1: reach: gpu77: no such function"* ]]
+}
