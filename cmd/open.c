@@ -146,6 +146,11 @@ static bool take_named(struct opening *o)
     return true;
 }
 
+static bool may_have_memory(const struct rig_function *f)
+{
+    return f->gpu && (f->memory_bar >= 0 || f->bar[0].flags.know == RIG_FACT_UNKNOWN);
+}
+
 /* Every GPU with a memory BAR that the session does not have. */
 static bool take_all(struct opening *o)
 {
@@ -154,7 +159,7 @@ static bool take_all(struct opening *o)
         const struct rig_function *f = rig_topology_function(o->t, i);
         char name[RIG_BDF_MAX];
         struct rig_memory *m;
-        if (!f->gpu || f->memory_bar < 0)
+        if (!may_have_memory(f))
             continue;
         gpus++;
         if (rig_session_gpu(o->s, rig_bdf_format(f->bdf, name), &m, NULL) != RIG_OK &&

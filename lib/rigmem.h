@@ -854,7 +854,8 @@ struct rig_memory_options {
    RIG_INVALID  dev is not taken or has a memory already; it has no such memory BAR; no such format;
                 bytes is no multiple of 4 KiB or less than 1 MiB; the format cannot name the link's
                 place, or another GPU has it
-   RIG_UNKNOWN  its format, or the size of its memory, is not known: err says how to give it
+   RIG_UNKNOWN  its format, the size of its memory, or what its BAR shows, is not known: err says
+                how to give it
    RIG_REFUSED  the machine refuses a window on the BAR, or the vendor's addresses are in use
    RIG_NO_ROOM  the memory, or the part the BAR shows, has no page for the root table
    RIG_FAILED   the function left the bus, a step was cut short, memory ran out

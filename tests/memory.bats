@@ -283,6 +283,15 @@ r2: $PWD/s.json.d/system-memory from byte 4096" ]
     [ "$status" -eq 5 ]
     [[ $output == "rigmem: show: $PWD/s.json:2:1: "* ]]
     rm s.json
+    # a dump holds no sizes of BARs: what is not known is said, and can be given
+    run "$RIGMEM" -m "$BATS_TEST_DIRNAME/machines/sriov.hex" open
+    [ "$status" -eq 6 ]
+    [[ $output == *"0000:05:00.0 is not opened: how much memory its BAR 1 shows is not known"* ]]
+    run "$RIGMEM" -m "$BATS_TEST_DIRNAME/machines/sriov.hex" open gpu0
+    [ "$status" -eq 6 ]
+    [[ $output == *"hint: give it by --assume bar=0000:05:00.0:SIZE" ]]
+    q -m "$BATS_TEST_DIRNAME/machines/sriov.hex" --assume bar=gpu0:16GiB open gpu0
+    q close
     # a function named as a GPU, of whose memory nothing is known
     run "$RIGMEM" -m "$machine" --gpu nic0 open nic0
     [ "$status" -eq 6 ]

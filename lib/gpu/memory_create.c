@@ -39,20 +39,40 @@ static enum rig_status find_format(struct rig_memory *m, const char *named, stru
     return RIG_UNKNOWN;
 }
 
+/* A BAR that is not there, or of which the topology does not tell. */
+static enum rig_status refuse_bar(const struct rig_memory *m, struct rig_error *err)
+{
+    const struct rig_function *f = facts_of(m);
+    char name[RIG_BDF_MAX];
+    gpu_memory_name(m, name);
+    const struct rig_bar *bar = &f->bar[m->bar >= 0 && m->bar < RIG_BAR_COUNT ? m->bar : 0];
+    bool io = rig_fact_has(bar->flags) && (bar->flags.value & RIG_BAR_IO) != 0;
+    bool known = io || bar->flags.know == RIG_FACT_ABSENT || bar->size.know != RIG_FACT_UNKNOWN;
+    if (m->bar < 0 && bar->flags.know == RIG_FACT_UNKNOWN) {
+        rig_fail(err, RIG_UNKNOWN, name, "its BARs are not known");
+        rig_hint(err,
+                 "`sudo lspci -D -vvv -nn -xxxx` on the machine shows them, or `rigmem capture`");
+        return RIG_UNKNOWN;
+    }
+    if (m->bar < 0)
+        return rig_fail(err, RIG_INVALID, name, "it has no memory BAR");
+    if (m->bar >= RIG_BAR_COUNT || known)
+        return rig_fail(err, RIG_INVALID, name, "it has no memory BAR %d", m->bar);
+    rig_fail(err, RIG_UNKNOWN, name, "how much memory its BAR %d shows is not known", m->bar);
+    if (m->bar == f->memory_bar)
+        rig_hint(err, "give it by --assume bar=%s:SIZE", name);
+    return RIG_UNKNOWN;
+}
+
 static enum rig_status find_bar(struct rig_memory *m, const struct rig_memory_options *o,
                                 struct rig_error *err)
 {
-    char name[RIG_BDF_MAX];
     struct rig_bar_now bar = {0};
     m->bar = o->other_bar ? o->bar : facts_of(m)->memory_bar;
     if (m->bar >= 0 && m->bar < RIG_BAR_COUNT)
         machine_bar(m->gpus->machine, m->function, m->bar, &bar);
-    if (bar.size == 0 || bar.io) {
-        if (m->bar < 0)
-            return rig_fail(err, RIG_INVALID, gpu_memory_name(m, name), "it has no memory BAR");
-        return rig_fail(err, RIG_INVALID, gpu_memory_name(m, name), "it has no memory BAR %d",
-                        m->bar);
-    }
+    if (bar.size == 0 || bar.io)
+        return refuse_bar(m, err);
     m->bar_bytes = bar.size;
     m->bar_assigned = bar.assigned;
     m->bar_bus = bar.bus;
@@ -65,7 +85,12 @@ static enum rig_status find_bytes(struct rig_memory *m, uint64_t given, struct r
     gpu_memory_name(m, name);
     uint64_t says = part_memory(&m->part);
     struct rig_fact fact = facts_of(m)->gpu_memory;
-    m->bytes = given ? given : says ? says : rig_fact_has(fact) ? fact.value & ~(PAGE - 1) : 0;
+    /* A twin's GPU of which the topology does not tell has what its BAR shows, which is no answer.
+     */
+    bool told = rig_fact_has(fact) || !twin_is(m->gpus->machine);
+    m->bytes = given ? given : says && told ? says : 0;
+    if (m->bytes == 0 && rig_fact_has(fact))
+        m->bytes = fact.value & ~(PAGE - 1);
     if (m->bytes == 0) {
         rig_fail(err, RIG_UNKNOWN, name, "how much memory it has is not known");
         rig_hint(err, "give it by --gpu-memory %s=SIZE", name);

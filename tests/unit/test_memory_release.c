@@ -29,6 +29,48 @@ static void create_wants_a_memory_bar(void **state)
     rig_invalid(r, rig_memory_create(r->gpus, dev, NULL, &m, &r->err), "already");
 }
 
+static void create_says_what_is_not_known_and_how_to_give_it(void **state)
+{
+    (void)state;
+    struct {
+        const char *why, *hint;
+        bool memory, size, flags, bar;
+    } lack[] = {
+        {"how much memory it has", "--gpu-memory 0000:03:00.0=SIZE", .memory = true},
+        {"how much memory its BAR 0 shows", "--assume bar=0000:03:00.0:SIZE", .size = true},
+        {"its BARs are not known", "lspci -D -vvv -nn -xxxx", .flags = true, .bar = true},
+        {"how much memory its BAR 2 shows", NULL, .flags = true},
+    };
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(lack); i++) {
+        struct rig r = {.machine = NULL};
+        struct rig_topology *t = build_machine(RIG_SWITCH RIG_GPUS, "GenuineIntel:6");
+        struct rig_function *f = &t->node[function_at(t, "03:00.0")].f;
+        if (lack[i].memory)
+            f->gpu_memory = fact_unknown("not shown");
+        if (lack[i].size)
+            f->bar[0].size = fact_unknown("not shown");
+        for (int k = 0; lack[i].flags && k < RIG_BAR_COUNT; k++)
+            f->bar[k].flags = f->bar[k].size = fact_unknown("not shown");
+        if (lack[i].bar)
+            f->memory_bar = -1;
+        assert_int_equal(rig_twin_open(t, NULL, &r.machine, NULL), RIG_OK);
+        assert_int_equal(rig_gpus_create(r.machine, NULL, &r.gpus, NULL), RIG_OK);
+        struct rig_device *dev;
+        struct rig_memory *m = NULL;
+        struct rig_memory_options other = {.other_bar = true, .bar = 2};
+        assert_int_equal(rig_device_take(r.machine, rig_gpu_names[0], &dev, NULL), RIG_OK);
+        enum rig_status status =
+            rig_memory_create(r.gpus, dev, lack[i].hint ? NULL : &other, &m, &r.err);
+        assert_int_equal(status, RIG_UNKNOWN);
+        assert_string_equal(r.err.what, rig_gpu_names[0]);
+        assert_non_null(strstr(r.err.why, lack[i].why));
+        assert_true(lack[i].hint ? strstr(r.err.hint, lack[i].hint) != NULL : r.err.hint[0] == 0);
+        assert_null(m);
+        rig_topology_free(t);
+        rig_close(&r);
+    }
+}
+
 static void create_bounds_system_memory_to_what_entries_hold(void **state)
 {
     (void)state;
@@ -484,6 +526,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(create_wants_a_memory_bar),
+        cmocka_unit_test(create_says_what_is_not_known_and_how_to_give_it),
         cmocka_unit_test(create_bounds_system_memory_to_what_entries_hold),
         cmocka_unit_test(create_that_fails_leaves_nothing_but_the_taken_function),
         cmocka_unit_test(earlier_translations_are_gone_before_a_new_memory_is_reached),
