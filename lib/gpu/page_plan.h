@@ -23,6 +23,12 @@ struct page_words {
     bool placed; /* out is the table itself */
 };
 
+/* Words of tables that adjoin in memory, to be made zero at once: `words` is 0 for none. */
+struct page_zeros {
+    uint64_t *out, words;
+    bool stream;
+};
+
 enum page_mode {
     PAGES_MAP,     /* take tables, write */
     PAGES_LOAD,    /* record what was written; tables must be there */
@@ -46,6 +52,7 @@ struct page_plan {
     uint64_t fragment[RIG_LEVELS_MAX]; /* what a fragment of 1 (or fragment_only) adds to it */
     struct page_words words[RIG_LEVELS_MAX];
     bool stream[RIG_LEVELS_MAX]; /* whole tables of the level go past the caches (plan_size) */
+    struct page_zeros clear;     /* clearing: on their way, until plan_clear_end */
     struct page_node *list;      /* tables taken, newest first; clearing: emptied, oldest first */
     struct page_node **tail;     /* clearing: where the next one goes */
     struct rig_error *err;
@@ -138,9 +145,13 @@ enum rig_status plan_write(struct page_plan *p, struct page_node *node, uint64_t
                            uint64_t last);
 
 /* plan_clear writes zeros over what is mapped from `address` to `last` under node, and over what
-   points at tables that are empty then; those are in p->list and off their parents' count. */
+   points at tables that are empty then; those are in p->list and off their parents' count. Some of
+   the zeros are left to plan_clear_end. */
 enum rig_status plan_clear(struct page_plan *p, struct page_node *node, uint64_t address,
                            uint64_t last);
+
+/* plan_clear_end has the zeros reach the tables that plan_clear, whatever its outcome, left. */
+void plan_clear_end(struct page_plan *p);
 
 /* ---------- words on their way: of one table a level, from words_begin until they are sent */
 

@@ -470,6 +470,7 @@ enum rig_status rig_page_table_unmap(struct rig_page_table *t, uint64_t address,
     p.tail = &p.list;
     bool confirmed = false;
     status = plan_clear(&p, t->root, address, last);
+    plan_clear_end(&p);
     if (status == RIG_OK)
         status = t->ops->flush(t->gpu, &confirmed, err);
     confirmed = confirmed && status == RIG_OK;

@@ -163,9 +163,24 @@ static enum rig_status put_table(struct page_plan *p, struct page_node *node, un
     return status;
 }
 
-/* The whole table, whose first leaf is `word`. */
+/* Leaves on their way to tables of one level that adjoin in memory: one run of entries, made at
+   once. */
+struct page_span {
+    uint64_t *out, word;
+    uint64_t entries; /* 0: none */
+};
+
+static void span_make(const struct page_plan *p, unsigned level, struct page_span *span)
+{
+    if (span->entries != 0)
+        rig_fill(p->t->f, level, span->word, span->entries, p->stream[level], span->out);
+    span->entries = 0;
+}
+
+/* The whole table, whose first leaf is `word`: its words are made with the span, which is of
+   tables before it whose leaves go on to it, or sent. */
 static enum rig_status fill_table(struct page_plan *p, struct page_node *node, uint64_t word,
-                                  uint64_t key)
+                                  uint64_t key, struct page_span *span)
 {
     struct rig_page_table *t = p->t;
     const struct rig_level *l = &t->f->level[node->level];
@@ -174,9 +189,18 @@ static enum rig_status fill_table(struct page_plan *p, struct page_node *node, u
     if (p->mode == PAGES_MAP) {
         struct page_words *w = &p->words[node->level];
         words_begin(p, node);
-        rig_fill(t->f, node->level, word, entries, w->placed && p->stream[node->level], w->out);
-        if (!w->placed)
+        bool adjoins = span->entries != 0 && w->placed &&
+                       w->out == span->out + span->entries * (l->entry_bytes / 8);
+        if (!adjoins) {
+            span_make(p, node->level, span);
+            *span = (struct page_span){.out = w->out, .word = word};
+        }
+        if (w->placed) {
+            span->entries += entries;
+        } else {
+            rig_fill(t->f, node->level, word, entries, false, w->out);
             status = t->ops->write(t->gpu, node->offset, w->out, l->table_bytes, p->err);
+        }
         node->complete = node->complete || status == RIG_OK;
     }
     record(node, status == RIG_OK ? key : key | KEY_UNCERTAIN, 0, entries);
@@ -190,22 +214,24 @@ static enum rig_status put_batch(struct page_plan *p, struct page_node *node, un
 {
     const struct rig_format *f = p->t->f;
     unsigned halves = p->t->halves[node->level], fragment, k = 0;
-    uint64_t span = shadow_page(p->t, node->level), entry = p->cursor.address + p->base;
+    uint64_t size = shadow_page(p->t, node->level), entry = p->cursor.address + p->base;
     uint64_t key = key_at(p, p->cursor.address);
+    struct page_span span = {.entries = 0};
     enum rig_status status = RIG_OK;
     *out_count = 0;
-    if (fragment_at(f, batch.level, address, entry, span, &fragment) != span)
+    if (fragment_at(f, batch.level, address, entry, size, &fragment) != size)
         return RIG_OK;
-    uint64_t word = leaf_word(p, batch.level, entry, fragment), step = span >> f->address_down;
+    uint64_t word = leaf_word(p, batch.level, entry, fragment), step = size >> f->address_down;
     for (; status == RIG_OK && k < batch.count; k++) {
         struct page_node *child = node->child ? node->child[(i + k) * halves + batch.half] : NULL;
         if (!child || !plan_is_bare(child))
             break;
         shadow_ahead(p->t, node, i + k);
-        status = fill_table(p, child, word + k * step, key + k * span);
+        status = fill_table(p, child, word + k * step, key + k * size, &span);
     }
+    span_make(p, batch.level, &span);
     if (k != 0)
-        cursor_skip(&p->cursor, k * span);
+        cursor_skip(&p->cursor, k * size);
     *out_count = k;
     return status;
 }
@@ -448,6 +474,24 @@ static enum rig_status clear_pointer(struct page_plan *p, struct page_node *node
     return RIG_OK;
 }
 
+void plan_clear_end(struct page_plan *p)
+{
+    if (p->clear.words != 0)
+        rig_fill_zeros(p->clear.words, p->clear.stream, p->clear.out);
+    p->clear.words = 0;
+}
+
+/* Zeros for words of a table, with those of the tables before it that adjoin in memory. */
+static void clear_words(struct page_plan *p, uint64_t *out, uint64_t words, bool stream)
+{
+    if (p->clear.words == 0 || out != p->clear.out + p->clear.words) {
+        plan_clear_end(p);
+        p->clear.out = out;
+        p->clear.stream = stream;
+    }
+    p->clear.words += words;
+}
+
 /* All that is in node's table goes, and it is one run. */
 static enum rig_status clear_table(struct page_plan *p, struct page_node *node)
 {
@@ -458,7 +502,7 @@ static enum rig_status clear_table(struct page_plan *p, struct page_node *node)
     w->low = node->run[0].first * wide;
     w->high = w->low + node->run[0].count * wide;
     if (w->placed)
-        rig_fill_zeros(w->high - w->low, w->placed && p->stream[node->level], w->out + w->low);
+        clear_words(p, w->out + w->low, w->high - w->low, p->stream[node->level]);
     else
         status = words_send(p, node);
     w->low = w->high = 0;

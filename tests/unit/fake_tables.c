@@ -37,7 +37,9 @@ static enum rig_status fake_take(void *gpu, uint64_t *out_offset, struct rig_err
     int i = 0;
     while (g->taken[i])
         i++;
-    if (!g->page[i])
+    if (!g->page[i] && g->block)
+        g->page[i] = g->block + (size_t)(i ^ 4) * (RIG_TABLE_PAGE / 8);
+    else if (!g->page[i])
         g->page[i] = aligned_alloc(RIG_TABLE_PAGE, RIG_TABLE_PAGE);
     assert_non_null(g->page[i]);
     memset(g->page[i], 0xdd, RIG_TABLE_PAGE);
@@ -125,10 +127,18 @@ struct fake_gpu *fake_new(const struct rig_format *f, uint64_t own_base)
     return g;
 }
 
+void fake_adjoin(struct fake_gpu *g)
+{
+    g->block = aligned_alloc(RIG_TABLE_PAGE, (size_t)FAKE_PAGES * RIG_TABLE_PAGE);
+    assert_non_null(g->block);
+}
+
 void fake_free(struct fake_gpu *g)
 {
     for (int i = 0; i < FAKE_PAGES; i++)
-        free(g->page[i]);
+        if (!g->block || g->page[i] != g->block + (size_t)(i ^ 4) * (RIG_TABLE_PAGE / 8))
+            free(g->page[i]);
+    free(g->block);
     free(g);
 }
 

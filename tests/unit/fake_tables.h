@@ -12,6 +12,7 @@ struct fake_gpu {
     const struct rig_format *f;
     uint64_t own_base;
     uint64_t *page[FAKE_PAGES]; /* bytes of page i, at offset fake_offset(i); NULL: never taken */
+    uint64_t *block;            /* NULL, or where pages lie side by side (fake_adjoin) */
     bool taken[FAKE_PAGES];
     bool seen[FAKE_PAGES];         /* reached by the walker since the last confirmed flush */
     bool watch;                    /* keep `seen`: slow */
@@ -32,6 +33,10 @@ extern const struct rig_page_table_ops fake_ops;
 /* fake_new is a GPU of the format with room for all its pages. Free it with fake_free. */
 struct fake_gpu *fake_new(const struct rig_format *f, uint64_t own_base);
 void fake_free(struct fake_gpu *g);
+
+/* fake_adjoin has pages taken from now on be seen by the process in runs of four that follow on
+   each other, and each two runs the wrong way round. */
+void fake_adjoin(struct fake_gpu *g);
 
 /* Where an address leads by the bytes of the tables. */
 struct fake_end {

@@ -112,12 +112,14 @@ static void check_all(struct fake_rig *r, const struct region *regions, uint64_t
     }
 }
 
-static void random_requests(const struct rig_format *f, uint64_t seed, bool placed)
+static void random_requests(const struct rig_format *f, uint64_t seed, bool placed, bool adjoin)
 {
     struct fake_rig r = fake_set_up(f);
     struct region *regions = calloc(REGIONS, sizeof *regions);
     assert_non_null(regions);
     r.g->placed = placed;
+    if (adjoin)
+        fake_adjoin(r.g);
     for (int step = 0; step < 150; step++) {
         struct region *slot = &regions[next(&seed) % REGIONS];
         if (slot->bytes != 0) {
@@ -156,7 +158,8 @@ static void tables_say_what_a_plain_model_says_in_every_format(void **state)
     (void)state;
     for (int i = 0; i < rig_format_count(); i++)
         for (uint64_t seed = 1; seed <= 4; seed++)
-            random_requests(rig_format_at(i), seed * UINT64_C(0x9e3779b97f4a7c15), seed == 4);
+            random_requests(rig_format_at(i), seed * UINT64_C(0x9e3779b97f4a7c15), seed >= 3,
+                            seed == 4);
 }
 
 /* ---------- pages and fragments */
@@ -288,6 +291,8 @@ static void map_much(const struct rig_format *f, bool placed)
     struct fake_rig r = fake_set_up(f);
     r.g->placed = placed;
     r.g->confirms = false;
+    if (placed)
+        fake_adjoin(r.g);
     for (uint64_t physical = 4 * KIB; physical <= 12 * KIB; physical += 8 * KIB) {
         assert_int_equal(fake_map(&r, 0, OWN, physical, bytes), RIG_OK);
         for (uint64_t at = 0; at < bytes; at += step)
@@ -307,6 +312,42 @@ static void a_mapping_larger_than_caches_is_made_and_cleared_in_every_format(voi
     for (int i = 0; i < rig_format_count(); i++) {
         map_much(rig_format_at(i), true);
         map_much(rig_format_at(i), false);
+    }
+}
+
+/* Three neighbours over tables that adjoin in memory; the one between goes and comes back, and each
+   page of all is looked at. The memory is a page off, so that all pages are small. */
+static void check_neighbours(struct fake_rig *r, uint64_t first, uint64_t last, uint64_t between)
+{
+    for (uint64_t at = 0; at < 20 * MIB; at += 4 * KIB) {
+        if (at < first || at > last)
+            fake_check(r, r->base + at, OWN, GIB + 4 * KIB + at);
+        else if (between != 0)
+            fake_check(r, r->base + at, OWN, between + at);
+        else
+            assert_false(fake_end_at(r, at).mapped);
+    }
+    assert_false(fake_end_at(r, 20 * MIB).mapped);
+}
+
+static void zeros_and_entries_end_where_a_mapping_does_in_tables_that_adjoin(void **state)
+{
+    (void)state;
+    for (int i = 0; i < rig_format_count(); i++) {
+        struct fake_rig r = fake_set_up(rig_format_at(i));
+        uint64_t first = 5 * MIB + 12 * KIB, end = 15 * MIB - 8 * KIB, from = GIB + 4 * KIB;
+        r.g->placed = true;
+        r.g->confirms = i % 2 == 0;
+        fake_adjoin(r.g);
+        assert_int_equal(fake_map(&r, 0, OWN, from, first), RIG_OK);
+        assert_int_equal(fake_map(&r, first, OWN, from + first, end - first), RIG_OK);
+        assert_int_equal(fake_map(&r, end, OWN, from + end, 20 * MIB - end), RIG_OK);
+        check_neighbours(&r, first, end - 1, from);
+        assert_int_equal(fake_unmap(&r, first, end - first), r.g->confirms);
+        check_neighbours(&r, first, end - 1, 0);
+        assert_int_equal(fake_map(&r, first, OWN, 4 * KIB + first, end - first), RIG_OK);
+        check_neighbours(&r, first, end - 1, 4 * KIB);
+        fake_tear_down(&r);
     }
 }
 
@@ -542,6 +583,7 @@ int main(void)
         cmocka_unit_test(adjoining_ranges_are_mapped_as_one),
         cmocka_unit_test(pages_that_lie_apart_are_each_mapped_in_every_format),
         cmocka_unit_test(a_mapping_larger_than_caches_is_made_and_cleared_in_every_format),
+        cmocka_unit_test(zeros_and_entries_end_where_a_mapping_does_in_tables_that_adjoin),
         cmocka_unit_test(own_memory_is_written_with_the_base_of_the_gpu),
         cmocka_unit_test(a_whole_run_of_a_table_is_one_write_and_a_new_table_is_written_once),
         cmocka_unit_test(a_table_is_complete_before_an_entry_points_at_it),
