@@ -224,14 +224,6 @@ static bool is_kept(const struct rig_device *dev)
     return dev->keepers > 0 && !dev->machine->functions->ending;
 }
 
-bool device_has_reservation(const struct rig_device *dev)
-{
-    for (size_t i = 0; i < dev->keepers; i++)
-        if (dev->keeper[i].why == DEVICE_KEEP_RESERVED)
-            return !dev->machine->functions->ending;
-    return false;
-}
-
 /* The claim goes back; whoever may keep the function was asked under the lock before. */
 static enum rig_status give_claim_back(struct rig_device *dev, struct rig_error *err)
 {

@@ -64,12 +64,23 @@ void device_unkeep(struct rig_device *dev, int who)
         device_finish(dev, NULL);
 }
 
+static bool has_reserver(const struct rig_device *dev)
+{
+    for (size_t i = 0; i < dev->keepers; i++)
+        if (dev->keeper[i].why == DEVICE_KEEP_RESERVED)
+            return true;
+    return false;
+}
+
+bool device_has_reservation(const struct rig_device *dev)
+{
+    return has_reserver(dev) && !dev->machine->functions->ending;
+}
+
 bool device_reserved(const struct rig_device *dev)
 {
     functions_lock(dev->machine);
-    bool reserved = false;
-    for (size_t i = 0; i < dev->keepers; i++)
-        reserved = reserved || dev->keeper[i].why == DEVICE_KEEP_RESERVED;
+    bool reserved = has_reserver(dev);
     functions_unlock(dev->machine);
     return reserved;
 }
