@@ -13,7 +13,7 @@ struct search {
 };
 
 /* The holes a search that alignment or bounds hinder looks at before it asks for a larger one. */
-#define TRIES 32
+#define TRIES 16
 
 enum rig_status rig_ranges_make_from(rig_ranges_source *source, uint64_t base, uint64_t bytes,
                                      uint64_t unit, struct rig_ranges **out_ranges,
