@@ -86,6 +86,10 @@ static inline void functions_unlock(const struct rig_machine *m)
    where an earlier one failed. */
 enum rig_status device_give_back(struct rig_device *dev, struct rig_error *err);
 
+/* device_end_views ends every view; their structs stay their makers'. It goes on where an earlier
+   one failed. */
+enum rig_status device_end_views(struct rig_device *dev, struct rig_error *err);
+
 /* device_has_reservation is true iff a reservation keeps the device, and the machine does not end.
    The machine's lock is held. */
 bool device_has_reservation(const struct rig_device *dev);
