@@ -82,6 +82,7 @@ json_t *region_json(struct reply *reply, const struct rig_session *s, struct rig
     put(reply, o, "host", host_json(reply, s, region));
     put(reply, o, "state", json_string(info.out ? "out" : "kept"));
     put(reply, o, "kept", info.out ? json_null() : text_json(info.kept));
+    put(reply, o, "gone", json_boolean(memory.life == RIG_LIFE_STOPPED));
     return o;
 }
 
@@ -225,7 +226,7 @@ static void region_row(struct table *table, const json_t *region)
     if (*kept)
         table_format(table, "kept: %s", kept);
     else
-        table_cell(table, "");
+        table_cell(table, json_is_true(json_object_get(region, "gone")) ? "gone with its GPU" : "");
 }
 
 static const char *const region_titles[] = {"ID",   "NAME",    "GPU",  "SOURCE",

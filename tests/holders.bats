@@ -334,6 +334,45 @@ refused() {
 
 # ---- releases, kept taken, taken again
 
+@test "a region that is out after its GPU was given back reaches nothing, also where its address is used again" {
+    open_two --master
+    q alloc gpu0 gpu 8K --name far
+    for kind in gpu bar host; do
+        q alloc gpu1 "$kind" 8K --name "old-$kind"
+    done
+    q map-peer gpu1 far --name old-peer
+    q close gpu1
+    reaches_nothing() {
+        for name in old-gpu old-bar old-host old-peer; do
+            for by in "" "--by gpu0" "--by gpu1" "--by nic0"; do
+                # shellcheck disable=SC2086
+                misuse "it was released, and the region's memory went back with it" peek "$name" 0 1 $by
+                # shellcheck disable=SC2086
+                misuse "it was released, and the region's memory went back with it" poke "$name" --data ee $by
+            done
+        done
+    }
+    reaches_nothing
+    [ "$(result '[(x["name"], x["state"], x["gone"]) for x in r["regions"] if x["gone"] or x["name"] == "far"]' show)" = \
+        "[('far', 'out', False), ('old-gpu', 'out', True), ('old-bar', 'out', True), ('old-host', 'out', True), \
+('old-peer', 'out', True)]" ]
+    # the same addresses once more, of the GPU that was taken again
+    q open gpu1 --master
+    for kind in gpu bar host; do
+        q alloc gpu1 "$kind" 8K --name "new-$kind"
+        [ "$(result 'r["regions"][0]["address"]' show "old-$kind")" = \
+            "$(result 'r["regions"][0]["address"]' show "new-$kind")" ]
+    done
+    q map-peer gpu1 far --name new-peer
+    reaches_nothing
+    for name in new-gpu new-bar new-host new-peer; do
+        [ "$(result 'r["data"]' peek "$name" 0 1 --by gpu1)" = 00 ]
+    done
+    [ "$(result 'sum(x["gone"] for x in r["regions"])' show)" = 4 ]
+    q free old-gpu old-bar old-host old-peer
+    [ "$(result 'r["data"]' peek new-peer 0 1 --by gpu1)" = 00 ]
+}
+
 @test "a GPU is released and taken again, with all of its memory" {
     open_two
     all=$(free_bytes gpu0)
@@ -495,9 +534,20 @@ refused() {
     q bus r1 nic0
     q free r1
     refused "0000:05:00.0: it was given memory of r1 and still masters the bus" close
-    [[ $answer == *": stop it (setpci -s 0000:05:00.0 COMMAND=0:4), or close --force"* ]]
+    [[ $answer == *": a driver would stop it; on a twin nothing does: close --force"* ]]
     [ "$(life gpu0)" = taken ]
     [ "$(result 'r' close --force)" = "{'closed': True, 'regions': 0}" ]
     run q show
     [ "$status" -eq 2 ]
+}
+
+@test "a GPU of the session that was given memory holds up no end: it masters no more before any goes back" {
+    for client in gpu1 gpu0; do
+        open_two --master
+        q alloc gpu0 host 4K --name one
+        q bus one $client
+        q alloc gpu0 gpu 4K --name two
+        q bus two gpu1
+        [ "$(result 'r' close)" = "{'closed': True, 'regions': 2}" ]
+    done
 }

@@ -29,11 +29,11 @@ $2"
     steps 'open gpu0 gpu1; alloc gpu0 gpu 5000 --uncached --name a; alloc gpu0 bar 8MiB; alloc gpu0 host 1
 map-peer gpu1 a; map-host gpu1 0x300000000000 1; free r1; show' '
 keys = {"id", "name", "gpu", "source", "kind", "of", "address", "bytes", "uncached", "target", "pages", "host",
-        "state", "kept"}
+        "state", "kept", "gone"}
 gpu, bar, host, peer = [x["region"] for x in s[1:5]]
 for region in gpu, bar, host, peer:
     assert set(region) == keys, region
-    assert region["state"] == "out" and region["kept"] is None
+    assert region["state"] == "out" and region["kept"] is None and region["gone"] is False
     assert sum(p["bytes"] for p in region["pages"]) == region["bytes"]
 assert (gpu["id"], gpu["name"], gpu["gpu"]) == ("r1", "a", "0000:03:00.0")
 assert (gpu["source"], gpu["kind"], gpu["target"], gpu["of"], gpu["host"]) == ("allocated", "gpu", "gpu", None, None)

@@ -207,6 +207,16 @@ static enum rig_status by_dma(struct mover *v, const struct rig_access *a, int g
 
 /* ---- both ways */
 
+/* What is at the addresses of a region whose GPU was given back is of somebody else. */
+static enum rig_status check_region(const struct rig_memory_info *memory, struct rig_error *err)
+{
+    char name[RIG_BDF_MAX];
+    if (memory->life != RIG_LIFE_STOPPED)
+        return RIG_OK;
+    return rig_fail(err, RIG_INVALID, rig_bdf_format(memory->function, name),
+                    "it was released, and the region's memory went back with it");
+}
+
 /* The GPU and the GPU address that an access is about. */
 static enum rig_status locate(struct rig_session *s, const struct rig_access *a, size_t bytes,
                               int *out_gpu, uint64_t *out_at, struct rig_error *err)
@@ -228,7 +238,7 @@ static enum rig_status locate(struct rig_session *s, const struct rig_access *a,
     rig_memory_info(m, &memory);
     *out_gpu = memory.number;
     *out_at = a->region.memory ? info.address + a->at : a->at;
-    return RIG_OK;
+    return a->region.memory ? check_region(&memory, err) : RIG_OK;
 }
 
 static enum rig_status move(struct mover *v, const struct rig_access *a, size_t bytes,

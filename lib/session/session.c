@@ -363,7 +363,8 @@ enum rig_status rig_session_release(struct rig_session *s, struct rig_memory *m,
     return status;
 }
 
-/* RIG_REFUSED, naming it, where a client of the session may still write memory it was given. */
+/* RIG_REFUSED, naming it, where a client may still write memory it was given. The session's own
+   GPUs master no more before anything of a reserved GPU goes back. */
 static enum rig_status check_clients(struct rig_session *s, struct rig_error *err)
 {
     const struct rig_topology *t = rig_machine_topology(s->machine);
@@ -372,13 +373,14 @@ static enum rig_status check_clients(struct rig_session *s, struct rig_error *er
         struct rig_bdf client;
         for (size_t i = 0; rig_region_client(region, i, &client); i++) {
             int function = rig_topology_find_bdf(t, client);
-            if (function < 0 || !machine_masters(s->machine, function))
+            if (function < 0 || gpus_memory_of(s->gpus, function) ||
+                !machine_masters(s->machine, function))
                 continue;
             char name[RIG_BDF_MAX];
             rig_fail(err, RIG_REFUSED, rig_bdf_format(client, name),
                      "it was given memory of r%llu and still masters the bus",
                      (unsigned long long)region.id);
-            rig_hint(err, "stop it (setpci -s %s COMMAND=0:4), or close --force", name);
+            rig_hint(err, "a driver would stop it; on a twin nothing does: close --force");
             return RIG_REFUSED;
         }
     }
