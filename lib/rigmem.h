@@ -852,8 +852,8 @@ struct rig_memory_options {
    on system memory for the function lies at addresses that the format's entries hold. `options` may
    be NULL: a GPU as its ids and the topology say, uncached, without a link.
    RIG_INVALID  dev is not taken or has a memory already; it has no such memory BAR; no such format;
-                bytes is no multiple of 4 KiB or less than 1 MiB; the format cannot name the link's
-                place, or another GPU has it
+                bytes is no multiple of 4 KiB, less than 1 MiB or more than the format's entries can
+                address; the format cannot name the link's place, or another GPU has it
    RIG_UNKNOWN  its format, the size of its memory, or what its BAR shows, is not known: err says
                 how to give it
    RIG_REFUSED  the machine refuses a window on the BAR, or the vendor's addresses are in use

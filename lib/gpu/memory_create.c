@@ -103,6 +103,11 @@ static enum rig_status find_bytes(struct rig_memory *m, uint64_t given, struct r
     if (says && m->bytes > says)
         return rig_fail(err, RIG_INVALID, name, "it has %s of memory, not more",
                         rig_size_format(says, size));
+    uint64_t end;
+    if (!rig_add(m->own_base, m->bytes, &end) || (end - 1) >> m->format->own_bits != 0)
+        return rig_fail(err, RIG_INVALID, name,
+                        "%s of memory is more than the %u address bits that entries of %s hold",
+                        rig_size_format(m->bytes, size), m->format->own_bits, m->format->name);
     return RIG_OK;
 }
 

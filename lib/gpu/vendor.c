@@ -161,12 +161,15 @@ bool part_wait(const struct gpu_part *part, uint64_t offset, uint32_t mask, uint
 void part_kept(const struct rig_format *format, uint64_t bytes, uint64_t *out_boot,
                uint64_t *out_end)
 {
-    /* What tinygrad's drivers leave: 32 MiB and 64 MiB on AMD, 2 MiB and 64 MiB on NVIDIA. */
+    /* What tinygrad's drivers leave: 32 MiB and 64 MiB on AMD, but 384 MiB at the end of GC 9.4 and
+       9.5, which the further layout is of; 2 MiB and 64 MiB on NVIDIA. */
     uint64_t boot = 2 * MIB, end = 0;
     if (strcmp(format->vendor, "amd") == 0)
         boot = 32 * MIB;
     if (strcmp(format->vendor, "amd") == 0 || strcmp(format->vendor, "nvidia") == 0)
         end = 64 * MIB;
+    if (strcmp(format->name, "amd-gfx9-further") == 0)
+        end = 384 * MIB;
     uint64_t most = (bytes / 16) & ~UINT64_C(4095);
     *out_boot = boot < most ? boot : most;
     *out_end = end < most ? end : most;

@@ -455,7 +455,7 @@ static const struct {
     {0x10de, 0x2f00, 0x2fff, 52},                               /* Blackwell: GB205 */
     {0x8086, 0x0bd0, 0x0bdb, 52},                               /* Ponte Vecchio */
     {0x8086, 0x5690, 0x5697, 46},                               /* DG2 */
-    {0x8086, 0x56a0, 0x56c1, 46},                               /* DG2 */
+    {0x8086, 0x56a0, 0x56c2, 46},                               /* DG2 */
     {0x8086, 0xe200, 0xe2ff, 46},                               /* Battlemage */
 };
 

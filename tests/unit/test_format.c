@@ -1,6 +1,7 @@
 /* What holds of every page-table format, and the traps of each. Values are worked out from the
    vendors' bit definitions. */
 #include "gpu/format/format.h"
+#include "topology/topology.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -523,7 +524,10 @@ static void a_gpu_has_the_format_of_its_generation(void **state)
         {0x10de, 0x26b1, "nv-mmu-v2", "ampere"},    {0x10de, 0x2684, "nv-mmu-v2", "ampere"},
         {0x10de, 0x2901, "nv-mmu-v3", "blackwell"}, {0x10de, 0x2b85, "nv-mmu-v3", "blackwell"},
         {0x8086, 0x56a5, "intel-xe", ""},           {0x8086, 0x0bd5, "intel-xe", "hpc"},
-        {0x8086, 0xe20b, "intel-xe", "xe2"},
+        {0x8086, 0xe20b, "intel-xe", "xe2"},        {0x8086, 0x56b3, "intel-xe", ""},
+        {0x10de, 0x20f1, "nv-mmu-v2", "ampere"},    {0x10de, 0x1df6, "nv-mmu-v2", "pascal"},
+        {0x1002, 0x7448, "amd-gfx11", ""},          {0x1002, 0x7470, "amd-gfx11", ""},
+        {0x1002, 0x74a5, "amd-gfx9-further", ""},   {0x1002, 0x75a3, "amd-gfx9-further", ""},
     };
     for (size_t i = 0; i < RIG_ARRAY_LENGTH(known); i++) {
         const struct rig_format *f = rig_format_for(known[i].vendor, known[i].device, 0x030000);
@@ -538,6 +542,37 @@ static void a_gpu_has_the_format_of_its_generation(void **state)
     assert_null(rig_format_for(0x8086, 0x5912, 0x030000));
     assert_null(rig_format_for(0x10de, 0x22ba, 0x040300));
     assert_null(rig_format_for(0x144d, 0x2204, 0x010802));
+}
+
+/* NVIDIA's up to Maxwell, AMD's up to Polaris, and Intel's DG1 have page tables of other forms. */
+static bool is_older(uint16_t vendor, uint16_t device)
+{
+    if (vendor == 0x10de)
+        return device < 0x15f0 || (device >= 0x1600 && device < 0x1b00);
+    if (vendor == 0x1002)
+        return (device >= 0x67c0 && device <= 0x67ff) || device == 0x7300;
+    return device >= 0x4905 && device <= 0x4909;
+}
+
+static void what_else_is_known_by_an_id_agrees_with_its_format(void **state)
+{
+    (void)state;
+    static const uint16_t vendors[] = {0x1002, 0x10de, 0x8086};
+    unsigned sized = 0, masked = 0;
+    for (size_t v = 0; v < RIG_ARRAY_LENGTH(vendors); v++)
+        for (unsigned device = 0; device < 0x10000; device++) {
+            uint16_t vendor = vendors[v], id = (uint16_t)device;
+            const struct rig_format *f = rig_format_for(vendor, id, 0);
+            unsigned bits = gpu_address_bits(vendor, id);
+            bool size = gpu_memory_by_id(vendor, id, 0, 0) != 0;
+            if (size && !f && !is_older(vendor, id))
+                fail_msg("%04x:%04x: its memory is known, not its format", vendor, device);
+            if (f && bits != 0)
+                assert_int_equal(f->system_bits, bits);
+            sized += f && size;
+            masked += f && bits != 0;
+        }
+    assert_true(sized > 100 && masked > sized);
 }
 
 static void a_version_register_tells_the_format_and_ada_is_not_hopper(void **state)
@@ -622,6 +657,7 @@ int main(void)
         cmocka_unit_test(the_plain_format_is_its_bits),
         cmocka_unit_test(intel_scatters_the_pat_index),
         cmocka_unit_test(a_gpu_has_the_format_of_its_generation),
+        cmocka_unit_test(what_else_is_known_by_an_id_agrees_with_its_format),
         cmocka_unit_test(a_version_register_tells_the_format_and_ada_is_not_hopper),
         cmocka_unit_test(a_name_is_one_of_the_list),
         cmocka_unit_test(holes_and_reserved_ranges_are_not_mappable),

@@ -96,6 +96,29 @@ static void create_bounds_system_memory_to_what_entries_hold(void **state)
     rig_close(&r);
 }
 
+static void create_wants_no_more_memory_than_entries_hold(void **state)
+{
+    (void)state;
+    /* NVIDIA's second version has 37 bits of own memory: 128 GiB. */
+    struct rig r;
+    struct rig_topology *t = build_machine(RIG_SWITCH "03:00.0 ep gpu=262144/262144\n", NULL);
+    assert_int_equal(rig_twin_open(t, NULL, &r.machine, NULL), RIG_OK);
+    assert_int_equal(rig_gpus_create(r.machine, NULL, &r.gpus, NULL), RIG_OK);
+    r.err = (struct rig_error){.status = RIG_OK};
+    struct rig_device *dev;
+    struct rig_memory *m;
+    struct rig_memory_options options = {.format = "nv-mmu-v2"};
+    assert_int_equal(rig_device_take(r.machine, rig_gpu_names[0], &dev, NULL), RIG_OK);
+    rig_invalid(&r, rig_memory_create(r.gpus, dev, &options, &m, &r.err),
+                "256 GiB of memory is more than the 37 address bits");
+    options.bytes = (UINT64_C(1) << 37) + KIB(4);
+    rig_invalid(&r, rig_memory_create(r.gpus, dev, &options, &m, &r.err), "37 address bits");
+    options.bytes = UINT64_C(1) << 37;
+    assert_int_equal(rig_memory_create(r.gpus, dev, &options, &m, NULL), RIG_OK);
+    rig_topology_free(t);
+    rig_close(&r);
+}
+
 static void create_that_fails_leaves_nothing_but_the_taken_function(void **state)
 {
     (void)state;
@@ -528,6 +551,7 @@ int main(void)
         RIG_TEST(create_wants_a_memory_bar),
         cmocka_unit_test(create_says_what_is_not_known_and_how_to_give_it),
         cmocka_unit_test(create_bounds_system_memory_to_what_entries_hold),
+        cmocka_unit_test(create_wants_no_more_memory_than_entries_hold),
         cmocka_unit_test(create_that_fails_leaves_nothing_but_the_taken_function),
         cmocka_unit_test(earlier_translations_are_gone_before_a_new_memory_is_reached),
         RIG_TEST(the_give_back_gives_back_regions_that_are_out),

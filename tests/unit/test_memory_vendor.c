@@ -162,6 +162,9 @@ static void what_drivers_leave_is_bounded_by_an_eighth_of_the_memory(void **stat
     part_kept(rig_format_named("amd-gfx11", 0, 0), UINT64_C(24) << 30, &boot, &end);
     assert_int_equal(boot, MIB(32));
     assert_int_equal(end, MIB(64));
+    part_kept(rig_format_named("amd-gfx9-further", 0, 0), UINT64_C(192) << 30, &boot, &end);
+    assert_int_equal(boot, MIB(32));
+    assert_int_equal(end, MIB(384));
 }
 
 int main(void)

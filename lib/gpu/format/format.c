@@ -37,29 +37,26 @@ static const struct id_row id_rows[] = {
     {0x1002, 0x7408, 0x7408, &rig_format_gfx9_further}, /* MI200 */
     {0x1002, 0x740c, 0x740c, &rig_format_gfx9_further},
     {0x1002, 0x740f, 0x7410, &rig_format_gfx9_further},
-    {0x1002, 0x74a1, 0x74a1, &rig_format_gfx9_further}, /* MI300X */
-    {0x1002, 0x75a0, 0x75a0, &rig_format_gfx9_further}, /* MI350 */
-    {0x1002, 0x75a8, 0x75a8, &rig_format_gfx9_further},
-    {0x1002, 0x7310, 0x731f, &rig_format_gfx10}, /* Navi10 */
-    {0x1002, 0x7340, 0x734f, &rig_format_gfx10}, /* Navi14 */
-    {0x1002, 0x7360, 0x7360, &rig_format_gfx10}, /* Navi12 */
+    {0x1002, 0x74a0, 0x74bf, &rig_format_gfx9_further}, /* MI300 */
+    {0x1002, 0x75a0, 0x75bf, &rig_format_gfx9_further}, /* MI350 */
+    {0x1002, 0x7310, 0x731f, &rig_format_gfx10},        /* Navi10 */
+    {0x1002, 0x7340, 0x734f, &rig_format_gfx10},        /* Navi14 */
+    {0x1002, 0x7360, 0x7360, &rig_format_gfx10},        /* Navi12 */
     {0x1002, 0x7362, 0x7362, &rig_format_gfx10},
     {0x1002, 0x73a0, 0x73ff, &rig_format_gfx10}, /* Navi21 to Navi23 */
     {0x1002, 0x7420, 0x743f, &rig_format_gfx10}, /* Navi24 */
     {0x1002, 0x1681, 0x1681, &rig_format_gfx10}, /* Rembrandt */
     {0x1002, 0x164d, 0x164d, &rig_format_gfx10},
-    {0x1002, 0x744c, 0x744c, &rig_format_gfx11},      /* Navi31 */
-    {0x1002, 0x7480, 0x7483, &rig_format_gfx11},      /* Navi33 */
+    {0x1002, 0x7440, 0x749f, &rig_format_gfx11},      /* Navi31 to Navi33 */
     {0x1002, 0x7550, 0x7551, &rig_format_gfx12},      /* Navi48 */
     {0x1002, 0x7590, 0x7590, &rig_format_gfx12},      /* Navi44 */
     {0x10de, 0x15f0, 0x15ff, &rig_format_nv2_pascal}, /* GP100 */
     {0x10de, 0x1b00, 0x1cff, &rig_format_nv2_pascal},
     {0x10de, 0x1d00, 0x1d7f, &rig_format_nv2_pascal},
-    {0x10de, 0x1d81, 0x1d81, &rig_format_nv2_pascal}, /* GV100, its kinds as Pascal's */
-    {0x10de, 0x1db0, 0x1dbf, &rig_format_nv2_pascal},
-    {0x10de, 0x1e00, 0x1fff, &rig_format_nv2}, /* Turing */
+    {0x10de, 0x1d80, 0x1dff, &rig_format_nv2_pascal}, /* GV100, its kinds as Pascal's */
+    {0x10de, 0x1e00, 0x1fff, &rig_format_nv2},        /* Turing */
     {0x10de, 0x2100, 0x21ff, &rig_format_nv2},
-    {0x10de, 0x20b0, 0x20bf, &rig_format_nv2_ampere}, /* GA100 */
+    {0x10de, 0x2080, 0x20ff, &rig_format_nv2_ampere}, /* GA100 */
     {0x10de, 0x2200, 0x22ff, &rig_format_nv2_ampere},
     {0x10de, 0x2300, 0x23ff, &rig_format_nv3}, /* GH100 */
     {0x10de, 0x2400, 0x25ff, &rig_format_nv2_ampere},
@@ -67,10 +64,11 @@ static const struct id_row id_rows[] = {
     {0x10de, 0x2900, 0x29ff, &rig_format_nv3_blackwell},
     {0x10de, 0x2b00, 0x2dff, &rig_format_nv3_blackwell},
     {0x10de, 0x2f00, 0x2fff, &rig_format_nv3_blackwell},
-    {0x8086, 0x5690, 0x5695, &rig_format_xe}, /* DG2 */
+    {0x8086, 0x5690, 0x5697, &rig_format_xe}, /* DG2 */
     {0x8086, 0x56a0, 0x56a6, &rig_format_xe},
-    {0x8086, 0x56b0, 0x56b1, &rig_format_xe},
-    {0x8086, 0x56c0, 0x56c1, &rig_format_xe},
+    {0x8086, 0x56b0, 0x56b3, &rig_format_xe},
+    {0x8086, 0x56ba, 0x56bd, &rig_format_xe},
+    {0x8086, 0x56c0, 0x56c2, &rig_format_xe},
     {0x8086, 0x0bd0, 0x0bd0, &rig_format_xe_hpc}, /* Ponte Vecchio */
     {0x8086, 0x0bd5, 0x0bdb, &rig_format_xe_hpc},
     {0x8086, 0xe200, 0xe2ff, &rig_format_xe2}, /* Battlemage */
