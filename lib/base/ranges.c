@@ -145,11 +145,19 @@ static bool find(const struct rig_ranges *r, const struct search *s, struct rig_
            look(r, s, s->n, UINT64_MAX, out_hole, out_at) || look_across(r, s, out_hole, out_at);
 }
 
+/* The most holes that there can be once blocks are given back, of so many blocks and holes. A block
+   that goes makes one hole, and one less for each hole beside it: so the sum of both never grows.
+   And two holes have a block between them. */
+static inline uint64_t holes_to_come(uint64_t blocks, uint64_t holes)
+{
+    return (blocks + holes + 1) / 2;
+}
+
 /* Makes n units from `at` on, all of `hole`'s, a block. False: memory ran out, nothing changed. */
 static bool place(struct rig_ranges *r, struct rig_hole hole, uint64_t at, uint64_t n)
 {
     uint64_t end = at + n, before = at - hole.at, after = hole.units - before - n;
-    if (!rig_holes_reserve(&r->holes, r->blocks + 2))
+    if (!rig_holes_reserve(&r->holes, holes_to_come(r->blocks + 1, r->holes.count + 1)))
         return false;
     if ((before || after) &&
         !rig_edges_reserve(&r->edges, before ? at : end, before && after ? end : r->units))

@@ -120,6 +120,7 @@ static inline void rig_holes_add(struct rig_holes *h, uint64_t at, uint64_t unit
     uint32_t class = hole_class(units);
     uint64_t key = hole_key(units, at);
     struct rig_hole_node *n = h->root[class];
+    h->count++;
     if (!n) {
         rig_bits_set(&h->used, class);
         n = h->root[class] = hole_node_take(h, 0);
@@ -140,6 +141,7 @@ static inline void rig_holes_remove(struct rig_holes *h, uint64_t at, uint64_t u
     uint32_t class = hole_class(units);
     uint64_t key = hole_key(units, at);
     struct rig_hole_node *n = h->root[class];
+    h->count--;
     if (n->level) {
         holes_remove_deep(h, class, key);
         return;

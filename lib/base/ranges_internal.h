@@ -129,6 +129,7 @@ struct rig_holes {
     struct rig_bits used; /* the classes that have a hole */
     struct rig_hole_node *unused;
     struct rig_hole_slab *slabs;
+    uint64_t count;   /* of holes */
     uint64_t nodes;   /* got so far, unused ones included */
     uint64_t classes; /* the most that can have a hole */
     rig_ranges_source *source;
@@ -145,8 +146,8 @@ bool rig_holes_largest(const struct rig_holes *h, struct rig_hole *out);
 
 /* Blocks and holes cover the managed units without a gap; no two holes meet. The edges say where
    each begins; the holes are in both structures. `free` is the sum of the holes' units. The nodes
-   got for the holes suffice for one hole more than there are blocks, which is the most there can
-   be, so that giving a block back needs no memory. */
+   got for the holes suffice for as many as there can be once blocks are given back, so that giving
+   back needs no memory. */
 struct rig_ranges {
     uint64_t base;  /* address of unit 0 */
     unsigned shift; /* a unit is 2^shift bytes */

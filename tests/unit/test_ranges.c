@@ -653,6 +653,37 @@ static void giving_back_needs_no_memory(void **state)
     rig_ranges_drop(r);
 }
 
+/* Every other block first: more holes there cannot be. Blocks of one size, or of a class each as
+   far as there are classes; side by side, or with a hole at every fourth. */
+static void give_every_other(bool alike, bool gaps)
+{
+    struct rig_ranges *r = NULL;
+    calls_left = -1;
+    assert_int_equal(rig_ranges_make_from(failing, 0, UINT64_C(1) << 44, UNIT, &r, NULL), RIG_OK);
+    enum { BLOCKS = 8001 };
+    static struct rig_range block[BLOCKS];
+    uint64_t at = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        uint64_t units = alike ? 1 : 1 + ((uint64_t)(16 + i % 16) << i / 16 % 18);
+        block[i] = (struct rig_range){at, units * UNIT};
+        assert_int_equal(rig_ranges_take_at(r, at, block[i].bytes, NULL), RIG_OK);
+        at += block[i].bytes + (gaps && i % 4 == 3 ? units * UNIT : 0);
+    }
+    calls_left = 0;
+    for (int odd = 1; odd >= 0; odd--)
+        for (int i = odd; i < BLOCKS; i += 2)
+            assert_int_equal(rig_ranges_give(r, block[i].address, block[i].bytes, NULL), RIG_OK);
+    assert_int_equal(rig_ranges_largest(r), UINT64_C(1) << 44);
+    rig_ranges_drop(r);
+}
+
+static void giving_every_other_block_back_needs_no_memory(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        give_every_other((i & 1) != 0, (i & 2) != 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -669,6 +700,7 @@ int main(void)
         cmocka_unit_test(a_make_that_memory_fails_leaves_nothing),
         cmocka_unit_test(a_request_that_memory_fails_changes_nothing),
         cmocka_unit_test(giving_back_needs_no_memory),
+        cmocka_unit_test(giving_every_other_block_back_needs_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
