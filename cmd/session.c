@@ -185,6 +185,8 @@ static bool take_as_opened(struct reply *reply, const struct rig_session *s, str
             continue;
         rig_bdf_format(info.function, name);
         if (rig_topology_set_gpu_memory(t, name, info.bytes, &reply->err) != RIG_OK ||
+            rig_topology_set_tables(t, name, info.space, info.address_bits, &reply->err) !=
+                RIG_OK ||
             (info.linked && rig_topology_link(t, name, info.link.fabric, &reply->err) != RIG_OK))
             return false;
     }

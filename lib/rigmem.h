@@ -386,6 +386,14 @@ enum rig_status rig_topology_set_gpu_memory(struct rig_topology *t, const char *
    reaches) */
 enum rig_status rig_topology_link(struct rig_topology *t, const char *function, unsigned fabric,
                                   struct rig_error *err);
+
+/* rig_topology_set_tables says what the GPU's page tables are, in place of what its ids tell: they
+   take addresses from the space that GPUs of `space` share ("amd", "nvidia", "intel", "plain"), and
+   their entries hold `address_bits` bits of addresses outside the GPU. RIG_INVALID: no such
+   function, it is no GPU, or no such space; t is unchanged. (memory-module: reaches) */
+enum rig_status rig_topology_set_tables(struct rig_topology *t, const char *function,
+                                        const char *space, unsigned address_bits,
+                                        struct rig_error *err);
 /* The ACS control word of a function; RIG_INVALID where it is known to have no ACS capability. */
 enum rig_status rig_topology_set_acs(struct rig_topology *t, const char *function, uint16_t word,
                                      const char *from, struct rig_error *err);
@@ -880,6 +888,7 @@ struct rig_memory_info {
     enum rig_life life;
     const char *format, *variant; /* "nv-mmu-v2", "turing"; variant may be empty */
     const char *space;            /* the vendor whose space it is: "amd" */
+    unsigned address_bits;        /* that its entries hold of memory outside the GPU */
     rig_gpu_address space_base;
     uint64_t space_bytes;
     uint64_t bytes; /* of the GPU's memory */

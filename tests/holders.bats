@@ -444,6 +444,33 @@ refused() {
     q open gpu0 gpu1
 }
 
+@test "in a session reach answers as map-peer does, whatever the formats, sizes and links that GPUs were opened with" {
+    q open -m "$machine" --gpu-memory gpu3=32GiB gpu0 gpu2 gpu3
+    q open gpu1 --format amd-gfx9
+    q open gpu4 gpu6 --format plain --link 3:gpu4,gpu6
+    q open gpu5 --format plain
+    local gpus="gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6" all=""
+    for owner in $gpus; do
+        q alloc "$owner" gpu 4K --name "of-$owner"
+    done
+    for by in $gpus; do
+        for owner in $gpus; do
+            [ "$by" != "$owner" ] || continue
+            status=0
+            q -n map-peer "$by" "of-$owner" || status=$?
+            # yes is 0, refused 3
+            answer=$(result 'r["pairs"][0]["answer"], r["pairs"][0]["gate"]' reach "$by" "$owner") || :
+            [ "$status" -eq 0 ] || [ "$status" -eq 3 ]
+            [[ "$answer" == "('yes', "* ]] && yes=0 || yes=3
+            all+=$yes
+            [ "$status" -eq "$yes" ] || { echo "$by $owner: $answer, map-peer $status"; return 1; }
+        done
+    done
+    [[ $all == *0*3*0* ]]
+    [ "$(result 'r["pairs"][0]["gate"]' reach gpu1 gpu0 || :)" = other-space ]
+    [ "$(result 'r["pairs"][0]["answer"]' reach gpu4 gpu6)" = yes ]
+}
+
 # ---- bus
 
 @test "bus gives the BAR's address plus the memory's, and the pages of system memory, in runs of 4 KiB" {

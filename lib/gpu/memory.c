@@ -303,6 +303,7 @@ void rig_memory_info(struct rig_memory *m, struct rig_memory_info *out_info)
         .format = m->format->name,
         .variant = m->format->variant,
         .space = space_name(m->space),
+        .address_bits = m->format->system_bits,
         .space_base = space_base(m->space),
         .space_bytes = space_bytes(m->space),
         .bytes = m->bytes,

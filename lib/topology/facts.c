@@ -1,4 +1,5 @@
 /* Facts from outside: what a source lacks, or what is to be tried. */
+#include "topology/gates.h"
 #include "topology/rules.h"
 
 #include <stdio.h>
@@ -152,6 +153,25 @@ enum rig_status rig_topology_link(struct rig_topology *t, const char *function, 
         return rig_fail(err, RIG_INVALID, function, "is no GPU");
     t->node[i].linked = true;
     t->node[i].fabric = fabric;
+    return RIG_OK;
+}
+
+enum rig_status rig_topology_set_tables(struct rig_topology *t, const char *function,
+                                        const char *space, unsigned address_bits,
+                                        struct rig_error *err)
+{
+    int i, number = space_named(space);
+    enum rig_status status = find(t, function, &i, err);
+    if (status != RIG_OK)
+        return status;
+    if (!t->node[i].f.gpu)
+        return rig_fail(err, RIG_INVALID, function, "is no GPU");
+    if (number == SPACE_UNKNOWN || address_bits == 0 || address_bits > 64)
+        return rig_fail(err, RIG_INVALID, function, "no page tables are of %u bits and space '%s'",
+                        address_bits, space);
+    t->node[i].tables_given = true;
+    t->node[i].space = number;
+    t->node[i].bits_held = address_bits;
     return RIG_OK;
 }
 

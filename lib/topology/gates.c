@@ -1,5 +1,19 @@
 #include "topology/gates.h"
 
+#include <string.h>
+
+int space_named(const char *vendor)
+{
+    static const char *const names[] = {[SPACE_PLAIN] = "plain",
+                                        [SPACE_AMD] = "amd",
+                                        [SPACE_NVIDIA] = "nvidia",
+                                        [SPACE_INTEL] = "intel"};
+    for (int i = 0; i < (int)RIG_ARRAY_LENGTH(names); i++)
+        if (strcmp(names[i], vendor) == 0)
+            return i;
+    return SPACE_UNKNOWN;
+}
+
 static int space_of(const struct rig_function *f)
 {
     if (!rig_fact_has(f->vendor))
@@ -99,6 +113,10 @@ struct side side_of(const struct rig_topology *t, int i)
     s.bits_needed = bits_of_bar(f);
     if (rig_fact_has(f->vendor) && rig_fact_has(f->device))
         s.bits_held = gpu_address_bits((uint16_t)f->vendor.value, (uint16_t)f->device.value);
+    if (t->node[i].tables_given) {
+        s.space = t->node[i].space;
+        s.bits_held = t->node[i].bits_held;
+    }
     return s;
 }
 

@@ -38,6 +38,10 @@ enum gates {
 };
 #define GATES_COUNT 4
 
+/* space_named is the space of the vendor "amd", "nvidia", "intel" or "plain"; SPACE_UNKNOWN: none.
+ */
+int space_named(const char *vendor);
+
 /* side_of is function i's side. */
 struct side side_of(const struct rig_topology *t, int i);
 

@@ -33,6 +33,9 @@ struct node {
     bool name_found;     /* f.name was looked up, and is no fact of the source */
     bool linked;         /* direct links join it to the other GPUs of its fabric, whose number is */
     unsigned fabric;     /* this */
+    bool tables_given;   /* what its page tables are was given, by nobody's ids: */
+    int space;           /* enum gpu_space */
+    unsigned bits_held;  /* address bits of its entries */
 };
 
 struct rig_topology {

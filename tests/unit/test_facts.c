@@ -46,6 +46,7 @@ static void a_function_that_is_not_there_is_refused_by_each(void **state)
         REFUSED(rig_topology_set_gpu(t, n, &err), "no such function");
         REFUSED(rig_topology_set_gpu_memory(t, n, 1, &err), "no such function");
         REFUSED(rig_topology_link(t, n, 0, &err), "no such function");
+        REFUSED(rig_topology_set_tables(t, n, "amd", 44, &err), "no such function");
         REFUSED(rig_topology_set_acs(t, n, 0, NULL, &err), "no such function");
         REFUSED(rig_topology_set_bar(t, n, 1 << 20, NULL, &err), "no such function");
         REFUSED(rig_topology_set_parent(t, n, "02:01.0", NULL, &err), "no such function");

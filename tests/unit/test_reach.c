@@ -437,6 +437,41 @@ static enum rig_answer cell_answer(const struct rig_topology *t, const char *fro
     return RIG_CELL_ANSWER(cell);
 }
 
+/* Two GPUs of one vendor below a switch that redirects nothing; their BARs lie at 1 and 1.25 TiB.
+ */
+static void page_tables_that_are_given_decide_in_place_of_what_ids_tell(void **state)
+{
+    (void)state;
+    struct rig_topology *t =
+        build_machine("00:00.0 host\n00:01.0 rp 01-04\n01:00.0 up 02-04\n02:00.0 down 03-03\n"
+                      "02:01.0 down 04-04\n03:00.0 ep id=1002:744c gpu=64/64 iommu=none\n"
+                      "04:00.0 ep id=1002:744c gpu=64/64 iommu=none\n",
+                      "Intel:6");
+    assert_int_equal(cell_answer(t, "03:00.0", "04:00.0"), RIG_ANSWER_YES);
+    static const char *const spaces[] = {"plain", "nvidia", "intel", "amd"};
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(spaces); i++) {
+        bool same = i == 3;
+        assert_int_equal(rig_topology_set_tables(t, "gpu1", spaces[i], 58, NULL), RIG_OK);
+        struct rig_reach r = answer(t, "03:00.0", "04:00.0");
+        assert_int_equal(r.answer, same ? RIG_ANSWER_YES : RIG_ANSWER_NO);
+        assert_int_equal(r.gate, same ? -1 : RIG_GATE_OTHER_SPACE);
+        rig_reach_free(&r);
+        assert_int_equal(cell_answer(t, "04:00.0", "03:00.0"), same ? 1 : 0);
+    }
+    /* entries that hold 40 bits name no address from 1 TiB on */
+    assert_int_equal(rig_topology_set_tables(t, "gpu0", "amd", 40, NULL), RIG_OK);
+    struct rig_reach r = answer(t, "03:00.0", "04:00.0");
+    assert_int_equal(r.gate, RIG_GATE_BAR_ABOVE_MASK);
+    rig_reach_free(&r);
+    assert_int_equal(cell_answer(t, "04:00.0", "03:00.0"), RIG_ANSWER_YES);
+    assert_int_equal(rig_topology_set_tables(t, "gpu0", "amd", 0, NULL), RIG_INVALID);
+    assert_int_equal(rig_topology_set_tables(t, "gpu0", "amd", 65, NULL), RIG_INVALID);
+    assert_int_equal(rig_topology_set_tables(t, "gpu0", "AMD", 44, NULL), RIG_INVALID);
+    assert_int_equal(rig_topology_set_tables(t, "00:00.0", "amd", 44, NULL), RIG_INVALID);
+    assert_int_equal(cell_answer(t, "03:00.0", "04:00.0"), RIG_ANSWER_NO);
+    rig_topology_free(t);
+}
+
 /* Behind a translating IOMMU, with a BAR that is too small, under a port that redirects: the bus
    would carry nothing. */
 static void links_of_one_fabric_join_two_gpus_whatever_the_bus_does(void **state)
@@ -546,6 +581,7 @@ int main(void)
         cmocka_unit_test(a_card_is_moved_where_no_setting_helps),
         cmocka_unit_test(a_newer_kernel_is_advised_only_where_its_list_helps),
         cmocka_unit_test(a_yes_by_the_long_way_is_told_the_short_one),
+        cmocka_unit_test(page_tables_that_are_given_decide_in_place_of_what_ids_tell),
         cmocka_unit_test(links_of_one_fabric_join_two_gpus_whatever_the_bus_does),
         cmocka_unit_test(given_facts_that_break_a_rule_change_nothing),
         cmocka_unit_test(a_copy_changes_alone),
