@@ -12,6 +12,11 @@ void recover_run(const struct request *request, struct reply *reply)
         session_abandon(request, s);
         return;
     }
+    if (rig_session_left(s, &reply->err) != RIG_OK) {
+        json_array_clear(reply->warnings); /* the error says the same */
+        session_abandon(request, s);
+        return;
+    }
     json_t *found = json_array();
     for (size_t i = 0; rig_session_warning(s, i); i++)
         add(reply, found, text_json(rig_session_warning(s, i)));

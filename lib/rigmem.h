@@ -1162,8 +1162,13 @@ bool rig_session_is_open(const struct rig_session *s);
    short, mapped files that are gone, another boot, what was left and removed, or cannot be. */
 const char *rig_session_warning(const struct rig_session *s, size_t i);
 
+/* rig_session_left is RIG_OK, or, with the reason, RIG_REFUSED or RIG_FAILED where a command that
+   was killed as it opened or closed a session left what the loading could not remove. */
+enum rig_status rig_session_left(const struct rig_session *s, struct rig_error *err);
+
 /* rig_session_start makes a session that is not open one of a twin of t, which `source` named, with
-   nothing taken. `options` may be NULL. RIG_INVALID: it is open. RIG_REFUSED: its directory cannot
+   nothing taken. `options` may be NULL. RIG_INVALID: it is open, or on file and `source` is no
+   UTF-8. RIG_REFUSED: its directory cannot
    be used. RIG_FAILED: I/O, memory ran out. */
 enum rig_status rig_session_start(struct rig_session *s, const struct rig_topology *t,
                                   const char *source, const struct rig_gpus_options *options,
@@ -1237,7 +1242,8 @@ enum rig_status rig_session_map_host(struct rig_session *s, const char *gpu, uin
 
 /* rig_session_map_file maps `bytes` bytes at `offset` of a regular file into the process, where
    they stay in every later transaction, and borrows them. bytes 0: up to its end. RIG_REFUSED: the
-   file cannot be read and written, or is shorter. */
+   file cannot be read and written, or is shorter, or its name is no UTF-8 and the session on file.
+ */
 enum rig_status rig_session_map_file(struct rig_session *s, const char *gpu, const char *path,
                                      uint64_t offset, uint64_t bytes, const char *name,
                                      struct rig_region *out_region, struct rig_error *err);

@@ -110,6 +110,27 @@ assert len(r["found"]) == 1 and "opened or closed" in r["found"][0], r'
     done
 }
 
+@test "what recover cannot remove is its error, and what it could is no error once it is gone" {
+    "$RIGMEM" -q -m "$machine" open gpu0
+    rm s.json s.json.d/*
+    mkdir s.json.d/system-memory
+    for _ in 1 2; do
+        run "$RIGMEM" recover
+        [ "$status" -eq 3 ]
+        [ "$output" = "rigmem: recover: system-memory: a command that was killed left it, and it cannot be removed: is a directory
+hint: remove it, and recover removes the rest" ]
+        "$RIGMEM" -j recover >out 2>err || [ $? -eq 3 ]
+        python3 -c 'import json; d = json.load(open("out"))
+assert not d["ok"] and d["error"]["code"] == 3 and d["warnings"] == [], d'
+    done
+    rmdir s.json.d/system-memory
+    run "$RIGMEM" recover
+    [ "$status" -eq 0 ]
+    [[ $output == *"what it left is removed" ]]
+    [ -z "$(ls)" ] || [ "$(ls)" = "err
+out" ]
+}
+
 @test "a directory of the name with other files in it is left alone" {
     mkdir s.json.d
     echo mine >s.json.d/mine

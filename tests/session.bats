@@ -237,6 +237,143 @@ for line in sys.stdin: print(json.dumps(json.loads(line)["result"].get("region")
     done
 }
 
+@test "each list, object and switch of a state file is looked at: without it, or with a word there, it is bad input" {
+    "$RIGMEM" -q -m "$machine" open gpu0 gpu1 --link 3:gpu0,gpu1 --master
+    "$RIGMEM" -q alloc gpu0 gpu 64K --name g
+    "$RIGMEM" -q bus g nic0
+    "$RIGMEM" -q map-peer gpu1 g
+    "$RIGMEM" -q peek g 0 4 --by gpu1
+    python3 - "$RIGMEM" <<'EOF_PYTHON'
+import copy, json, os, subprocess, sys
+document = json.load(open("s.json"))
+def members(value, path):
+    if isinstance(value, (dict, list, bool)) and path and not isinstance(path[-1], int):
+        yield path
+    if isinstance(value, dict) and path != ["capture"]:
+        for key in value:
+            yield from members(value[key], path + [key])
+    elif isinstance(value, list):
+        for i in range(min(len(value), 2)):
+            yield from members(value[i], path + [i])
+tried, bad = 0, []
+for path in members(document, []):
+    for what in ("gone", "word"):
+        damaged = copy.deepcopy(document)
+        owner = damaged
+        for key in path[:-1]:
+            owner = owner[key]
+        if what == "gone":
+            del owner[path[-1]]
+        else:
+            owner[path[-1]] = "x"
+        with open("s.json", "w") as f:
+            json.dump(damaged, f)
+        tried += 1
+        if subprocess.run([sys.argv[1], "-q", "show"], stderr=subprocess.DEVNULL).returncode != 5:
+            bad.append((path, what))
+# a link that is not there is null, and so never an object
+assert tried > 60 and not bad, (tried, bad)
+EOF_PYTHON
+}
+
+@test "a state file that breaks a rule gets nothing beside it but its lock, whoever reads it" {
+    open_two
+    rm -r s.json.d
+    cp s.json good
+    # at the first part that is read, and at the last, when memory was written to
+    for damage in 's/"last":0/"last":"x"/' 's/"tables":\["[^"]*"/"tables":["x"/' 's/"mappings":\["[^"]*"/"mappings":["x"/'; do
+        sed "$damage" good >s.json
+        ! cmp -s good s.json
+        for words in show 'alloc gpu0 gpu 4K' '-n alloc gpu0 gpu 4K' 'close --force'; do
+            # shellcheck disable=SC2086 # words
+            run "$RIGMEM" $words
+            [ "$status" -eq 5 ]
+            [ "$(ls)" = "good
+s.json
+s.json.lock" ]
+        done
+    done
+}
+
+@test "GPU memory that somebody removed or cut is told of, and the tables are there again" {
+    for damage in 'rm -r s.json.d' "rm s.json.d/0000:03:00.0-memory" "truncate -s 5000 s.json.d/0000:03:00.0-memory"; do
+        open_two --master
+        "$RIGMEM" -q alloc gpu0 gpu 64K --name g
+        "$RIGMEM" -q map-peer gpu1 g
+        "$RIGMEM" -q walk gpu0 0x300000000000
+        $damage
+        run "$RIGMEM" walk gpu0 0x300000000000
+        [ "$status" -eq 0 ]
+        [[ $output == *"warning: $RIGMEM_STATE.d: memory of its GPUs is missing: their tables are written again"* ]]
+        "$RIGMEM" -q alloc gpu0 gpu 64K
+        [ "$("$RIGMEM" peek g 0 4 --by gpu1 2>&1)" = "0x300000000000  00 00 00 00                                      ...." ]
+        "$RIGMEM" -q close
+    done
+}
+
+@test "who looks at a session whose memory was removed makes none" {
+    open_two
+    rm -r s.json.d
+    "$RIGMEM" -q show
+    "$RIGMEM" -q peek gpu0 0 1 || [ $? -eq 3 ]
+    [ ! -e s.json.d ]
+}
+
+@test "memory files that are no regular files of one name that others may not write are refused before anything is begun" {
+    open_two
+    memory=s.json.d/0000:03:00.0-memory
+    cp --sparse=always "$memory" kept
+    for damage in "ln -s $PWD/elsewhere $memory" "mkfifo $memory" "mkdir $memory" "ln kept $memory" "install -m 666 /dev/null $memory"; do
+        rm -rf "$memory"
+        $damage
+        for words in show 'alloc gpu0 gpu 4K' 'close --force'; do
+            # shellcheck disable=SC2086 # words
+            run timeout 20 "$RIGMEM" $words
+            [ "$status" -eq 3 ]
+            [[ $output == *": s.json.d/0000:03:00.0-memory: "* ]]
+        done
+        [ ! -e s.json.intent ] && [ ! -e elsewhere ]
+    done
+    rm -r "$memory"
+    mv kept "$memory"
+    [ "$("$RIGMEM" close)" = closed ]
+}
+
+@test "a name that is no UTF-8 is spelled where it is only told, and refused where it must be found again" {
+    cp "$machine" $'m\xff.json'
+    [[ $("$RIGMEM" -m $'m\xff.json' --iommu all=translate open gpu0 gpu1) == "a twin of $PWD/m\\xff.json, in "* ]]
+    "$RIGMEM" -q -m $'m\xff.json' --iommu all=translate show
+    mkdir $'d\xff'
+    head -c 8192 /dev/zero >$'d\xff/data'
+    run "$RIGMEM" map-host gpu0 --file $'d\xff/data'
+    [ "$status" -eq 3 ]
+    [ "$output" = 'rigmem: map-host: d\xff/data: its name is no UTF-8, as a state file'"'"'s text is
+hint: rename it, or what is above it' ]
+    cd $'d\xff'
+    run "$RIGMEM" map-host gpu0 --file data
+    [ "$status" -eq 3 ]
+    [[ $output == *"its name is no UTF-8"* ]]
+    cd ..
+    "$RIGMEM" -q alloc gpu0 gpu 4K
+    run "$RIGMEM" bus r1 $'\xff'
+    [ "$status" -eq 3 ]
+    [[ $output == *'\xff: it is no bus address of a function'* ]]
+    [ ! -e s.json.intent ]
+    "$RIGMEM" -q close
+    # in one process nothing is written down
+    [[ $(RIGMEM_STATE='' "$RIGMEM" -m "$machine" --iommu all=translate -v -c $'open gpu0; map-host gpu0 --file d\xff/data' 2>/dev/null) == \
+*"r1: $PWD/d\\xff/data from byte 0" ]]
+}
+
+@test "a fabric is a number of digits, without sign or blank" {
+    for number in ' 1' +1 -18446744073709551615 0x1 256 ''; do
+        run "$RIGMEM" -m "$machine" open gpu0 gpu1 --link "$number:gpu0,gpu1"
+        [ "$status" -eq 2 ]
+        [[ $output == *"hint: the form is --link N:GPU,GPU"* ]]
+        [ ! -e s.json ]
+    done
+}
+
 @test "a state file of another version is bad input that names both versions and who can close it" {
     open_two
     cp s.json good

@@ -5,6 +5,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The range of the byte after the first, and how many follow it; 0 for no first byte of several. */
+static int sequence(unsigned char first, unsigned char *out_low, unsigned char *out_high)
+{
+    *out_low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    *out_high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (first >= 0xc2 && first <= 0xdf)
+        return 1;
+    if (first >= 0xe0 && first <= 0xef)
+        return 2;
+    return first >= 0xf0 && first <= 0xf4 ? 3 : 0;
+}
+
+bool json_is_utf8(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    while (*s) {
+        unsigned char low, high;
+        if (*s < 0x80) {
+            s++;
+            continue;
+        }
+        int more = sequence(*s++, &low, &high);
+        if (more == 0)
+            return false;
+        for (; more > 0; more--, s++, low = 0x80, high = 0xbf)
+            if (*s < low || *s > high)
+                return false;
+    }
+    return true;
+}
+
 json_t *json_hex(uint64_t value)
 {
     char text[24];
@@ -53,6 +84,15 @@ bool json_get_text(const json_t *object, const char *key, const char **out)
     if (!text)
         return false;
     *out = text;
+    return true;
+}
+
+bool json_get_list(const json_t *object, const char *key, const json_t **out)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_array(value))
+        return false;
+    *out = value;
     return true;
 }
 

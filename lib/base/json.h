@@ -8,6 +8,9 @@
 
 #include <jansson.h>
 
+/* json_is_utf8 is true iff the text is UTF-8 (RFC 3629), as JSON's strings are. */
+bool json_is_utf8(const char *text);
+
 /* json_hex is a new string "0x..." of the value; NULL when memory ran out. */
 json_t *json_hex(uint64_t value);
 
@@ -23,6 +26,9 @@ bool json_get_bool(const json_t *object, const char *key, bool *out);
 
 /* json_get_text makes *out the text, owned by the document. */
 bool json_get_text(const json_t *object, const char *key, const char **out);
+
+/* json_get_list makes *out the array, which may be empty. */
+bool json_get_list(const json_t *object, const char *key, const json_t **out);
 
 /* json_get_bdf: a function's full name. */
 bool json_get_bdf(const json_t *object, const char *key, struct rig_bdf *out);

@@ -410,17 +410,20 @@ static enum rig_status enter_regions(struct restore *x, struct rig_error *err)
 static enum rig_status restore_places(struct rig_gpus *g, const json_t *j, struct rig_error *err)
 {
     size_t i;
-    const json_t *one;
-    json_array_foreach(json_object_get(j, "places"), i, one)
+    const json_t *places, *one;
+    if (!json_get_list(j, "places", &places))
+        return bad(err, "the list of places in fabrics");
+    json_array_foreach(places, i, one)
     {
         const char *name = json_string_value(json_array_get(one, 0));
         struct rig_bdf bdf;
         int function = name && rig_bdf_parse(name, &bdf)
                            ? rig_topology_find_bdf(g->machine->topology, bdf)
                            : -1;
-        json_int_t fabric = json_integer_value(json_array_get(one, 1));
-        json_int_t place = json_integer_value(json_array_get(one, 2));
-        if (function < 0 || fabric < 0 || fabric > UINT32_MAX || place < 0 || place > 255)
+        const json_t *number[] = {json_array_get(one, 1), json_array_get(one, 2)};
+        json_int_t fabric = json_integer_value(number[0]), place = json_integer_value(number[1]);
+        if (function < 0 || !json_is_integer(number[0]) || !json_is_integer(number[1]) ||
+            fabric < 0 || fabric > UINT32_MAX || place < 0 || place > 255)
             return bad(err, "a place in a fabric");
         struct rig_link link = {.fabric = (unsigned)fabric, .place = (unsigned)place};
         enum rig_status status = gpus_place(g, function, link, err);
@@ -433,8 +436,10 @@ static enum rig_status restore_places(struct rig_gpus *g, const json_t *j, struc
 static enum rig_status restore_spaces(struct rig_gpus *g, const json_t *j, struct rig_error *err)
 {
     size_t i;
-    const json_t *one;
-    json_array_foreach(json_object_get(json_object_get(j, "spaces"), "made"), i, one)
+    const json_t *made, *one;
+    if (!json_get_list(json_object_get(j, "spaces"), "made", &made))
+        return bad(err, "the list of spaces");
+    json_array_foreach(made, i, one)
     {
         const char *vendor = json_string_value(one);
         const struct rig_format *f = NULL;

@@ -269,12 +269,14 @@ static enum rig_status restore_device(struct rig_machine *m, const json_t *j, st
         return rig_fail_memory(err);
     dev->addressing = now.addressing;
     device_enter(dev);
-    const json_t *one;
+    const json_t *keepers, *one;
     size_t k;
     if (!read_life(j, dev))
         return bad(err, "a function's life");
+    if (!json_get_list(j, "keepers", &keepers))
+        return bad(err, "a function's list of keepers");
     enum rig_status status = RIG_OK;
-    json_array_foreach(json_object_get(j, "keepers"), k, one)
+    json_array_foreach(keepers, k, one)
     {
         if ((status = restore_keeper(dev, one, err)) != RIG_OK)
             return status;
@@ -315,14 +317,18 @@ enum rig_status machine_restore(struct rig_machine *m, const json_t *state, stru
     struct rig_functions *all = m->functions;
     int reserved = 0;
     enum rig_status status = RIG_OK;
-    if (json_array_size(json_object_get(state, "reserved")) > 0)
+    const json_t *functions, *ranges;
+    if (!json_get_list(state, "functions", &functions) ||
+        !json_get_list(state, "reserved", &ranges))
+        return bad(err, "functions or reserved");
+    if (json_array_size(ranges) > 0)
         status = json_get_ranges(state, "reserved", RANGES_MAX, &all->reserved, &reserved);
     if (status != RIG_OK)
         return status == RIG_FAILED ? rig_fail_memory(err) : bad(err, "reserved");
     all->reserved_count = (size_t)reserved;
     const json_t *one;
     size_t i;
-    json_array_foreach(json_object_get(state, "functions"), i, one)
+    json_array_foreach(functions, i, one)
     {
         status = restore_device(m, one, err);
         if (status != RIG_OK)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The seed of a twin that is opened without one. */
@@ -282,6 +283,20 @@ enum rig_status twin_reopen(const struct rig_topology *t, const char *directory,
     }
     *out_machine = &w->machine;
     return RIG_OK;
+}
+
+bool twin_lost_memory(struct rig_machine *m)
+{
+    const struct twin *w = twin_of(m);
+    struct stat st;
+    for (int i = 0; w->directory >= 0 && i < w->count; i++) {
+        const struct twin_function *f = &w->function[i];
+        if (f->taken && f->gpu &&
+            (fstatat(w->directory, f->gpu->memory.name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+             (uint64_t)st.st_size != f->gpu->memory.bytes))
+            return true;
+    }
+    return false;
 }
 
 bool twin_is(const struct rig_machine *m)

@@ -400,8 +400,11 @@ static bool load_one(struct twin *w, struct twin_gpu *gpu, const json_t *j)
     to.memory = (enum rig_memory_kind)number[0];
     to.peer = (uint8_t)number[1];
     to.gpu = (int)number[2];
-    to.readable = json_is_true(json_array_get(j, 5));
-    to.writable = json_is_true(json_array_get(j, 6));
+    const json_t *readable = json_array_get(j, 5), *writable = json_array_get(j, 6);
+    if (!json_is_boolean(readable) || !json_is_boolean(writable))
+        return false;
+    to.readable = json_is_true(readable);
+    to.writable = json_is_true(writable);
     if (to.gpu >= 0 &&
         (!w->function[to.gpu].gpu || to.address >= w->function[to.gpu].gpu->memory.bytes))
         return false;
@@ -414,10 +417,12 @@ enum rig_status engine_load(struct twin *w, struct twin_gpu *gpu, const json_t *
 {
     size_t i;
     const json_t *one;
+    bool good = json_is_array(state);
     json_array_foreach(state, i, one)
     {
-        if (!load_one(w, gpu, one))
-            return rig_fail(err, RIG_BAD_INPUT, "machine", "a GPU's translation cache is wrong");
+        good = good && load_one(w, gpu, one);
     }
-    return RIG_OK;
+    if (good)
+        return RIG_OK;
+    return rig_fail(err, RIG_BAD_INPUT, "machine", "a GPU's translation cache is wrong");
 }

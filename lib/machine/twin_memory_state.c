@@ -262,9 +262,11 @@ enum rig_status memory_load(struct twin *w, const json_t *state, struct rig_erro
     if (!json_get_count(state, "last_grant", &w->last_grant))
         return bad(err, "last_grant");
     size_t i;
-    const json_t *one;
+    const json_t *reserved, *orphans, *one;
     enum rig_status status = RIG_OK;
-    json_array_foreach(json_object_get(state, "reserved"), i, one)
+    if (!json_get_list(state, "reserved", &reserved) || !json_get_list(state, "orphans", &orphans))
+        return bad(err, "reserved or orphans");
+    json_array_foreach(reserved, i, one)
     {
         uint64_t start;
         const json_t *bytes = json_array_get(one, 1);
@@ -278,7 +280,7 @@ enum rig_status memory_load(struct twin *w, const json_t *state, struct rig_erro
     status = load_grants(w, state, err);
     if (status != RIG_OK)
         return status;
-    json_array_foreach(json_object_get(state, "orphans"), i, one)
+    json_array_foreach(orphans, i, one)
     {
         status = load_orphan(w, one, err);
         if (status != RIG_OK)

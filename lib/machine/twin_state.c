@@ -98,6 +98,8 @@ static bool load_config(struct twin_function *f, const json_t *changed)
 {
     size_t i;
     const json_t *one;
+    if (!json_is_array(changed))
+        return false;
     json_array_foreach(changed, i, one)
     {
         const json_t *at = json_array_get(one, 0), *value = json_array_get(one, 1);
@@ -190,8 +192,10 @@ enum rig_status twin_load(struct twin *w, const json_t *state, struct rig_error 
         return bad(err, "the twin's time");
     enum rig_status status = fault_load(w, json_object_get(state, "faults"), err);
     size_t i;
-    const json_t *one;
-    json_array_foreach(json_object_get(state, "functions"), i, one)
+    const json_t *functions = NULL, *one;
+    if (!json_get_list(state, "functions", &functions))
+        return bad(err, "the twin's list of functions");
+    json_array_foreach(functions, i, one)
     {
         if (status == RIG_OK)
             status = load_function(w, one, err);

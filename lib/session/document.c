@@ -266,7 +266,8 @@ static enum rig_status read_machine(struct rig_session *s, const json_t *all, co
     files_again(s);
     const char *before = json_string_value(json_object_get(all, BOOT));
     bool known = before[0] && s->boot[0], same = strcmp(before, s->boot) == 0;
-    bool anew = !known || !same;
+    bool lost = memory ? twin_lost_memory(s->machine) : s->use == RIG_SESSION_LOOK;
+    bool anew = !known || !same || lost;
     const json_t *gpus = json_object_get(all, "gpus");
     status = anew ? gpus_restore_anew(s->machine, gpus, &s->gpus, &local)
                   : gpus_restore(s->machine, gpus, &s->gpus, &local);
@@ -278,6 +279,11 @@ static enum rig_status read_machine(struct rig_session *s, const json_t *all, co
         session_warn(s, "%s: the GPUs' tables are written again, and what memory held may be lost",
                      known ? "the machine was started since"
                            : "nothing tells whether the machine was started since");
+    else if (lost)
+        session_warn(s,
+                     "%s.d: memory of its GPUs is missing: their tables are written again, and "
+                     "what memory held is lost",
+                     s->place.path);
     return RIG_OK;
 }
 

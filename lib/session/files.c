@@ -1,6 +1,7 @@
 /* Files that a session maps for regions that borrow them. */
 #include "session/session.h"
 
+#include "base/json.h"
 #include "machine/twin.h"
 
 #include <errno.h>
@@ -77,6 +78,16 @@ static enum rig_status check_bytes(struct request *r, uint64_t size, struct rig_
     return rig_fail(err, RIG_REFUSED, r->path, "is %llu bytes long", (unsigned long long)size);
 }
 
+enum rig_status file_check_name(const struct rig_session *s, const char *path,
+                                struct rig_error *err)
+{
+    if (!s->place.path || json_is_utf8(path))
+        return RIG_OK;
+    rig_fail(err, RIG_REFUSED, path, "its name is no UTF-8, as a state file's text is");
+    rig_hint(err, "rename it, or what is above it");
+    return RIG_REFUSED;
+}
+
 enum rig_status file_map(struct rig_session *s, struct request *r, struct rig_error *err)
 {
     int fd;
@@ -92,6 +103,8 @@ enum rig_status file_map(struct rig_session *s, struct request *r, struct rig_er
     char *path = grown ? realpath(r->path, NULL) : NULL;
     if (status == RIG_OK && !path)
         status = rig_fail_memory(err);
+    if (status == RIG_OK && (status = file_check_name(s, path, err)) != RIG_OK)
+        free(path);
     if (status == RIG_OK) {
         struct mapped_file *f = &s->file[s->files];
         *f = (struct mapped_file){.path = path, .bytes = r->bytes, .offset = r->offset};

@@ -232,25 +232,30 @@ bool place_exists(const struct place *p)
            (fstatat(p->directory, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT);
 }
 
-static enum rig_status check_file(int fd, const char *what, struct rig_error *err)
+static enum rig_status check_facts(const struct stat *st, const char *what, struct rig_error *err)
 {
-    struct stat st;
-    if (fstat(fd, &st) != 0)
-        return broke(what, err);
-    if (!S_ISREG(st.st_mode))
+    if (S_ISLNK(st->st_mode))
+        return rig_fail(err, RIG_REFUSED, what, "is a symbolic link");
+    if (!S_ISREG(st->st_mode))
         return rig_fail(err, RIG_REFUSED, what, "is no regular file");
-    if (!is_ours(st.st_uid))
+    if (!is_ours(st->st_uid))
         return rig_fail(err, RIG_REFUSED, what, "belongs to another user (%lu)",
-                        (unsigned long)st.st_uid);
-    if ((st.st_mode & 022) != 0) {
+                        (unsigned long)st->st_uid);
+    if ((st->st_mode & 022) != 0) {
         rig_fail(err, RIG_REFUSED, what, "other users may write it");
         rig_hint(err, "chmod go-w it once you know what it holds");
         return RIG_REFUSED;
     }
-    if (st.st_nlink > 1)
+    if (st->st_nlink > 1)
         return rig_fail(err, RIG_REFUSED, what, "has %lu names (hard links)",
-                        (unsigned long)st.st_nlink);
+                        (unsigned long)st->st_nlink);
     return RIG_OK;
+}
+
+static enum rig_status check_file(int fd, const char *what, struct rig_error *err)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 ? check_facts(&st, what, err) : broke(what, err);
 }
 
 /* -1: err says why, or *out_missing. */
@@ -492,6 +497,13 @@ enum rig_status place_boot(char boot[PLACE_BOOT], struct rig_error *err)
 
 /* ---- the directory of memory files */
 
+static bool stands(const struct place *p, const char *suffix)
+{
+    char name[NAME_MAX + 1];
+    struct stat st;
+    return fstatat(p->directory, named(p, suffix, name), &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 enum rig_status place_memory(const struct place *p, char **out_path, int *out_fd,
                              struct rig_error *err)
 {
@@ -520,6 +532,37 @@ enum rig_status place_memory(const struct place *p, char **out_path, int *out_fd
     *out_path = path;
     *out_fd = fd;
     return RIG_OK;
+}
+
+bool place_has_memory(const struct place *p)
+{
+    return stands(p, ".d");
+}
+
+enum rig_status place_check_memory(const struct place *p, int fd, struct rig_error *err)
+{
+    char what[2 * NAME_MAX + 4], name[NAME_MAX + 1];
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = again >= 0 ? fdopendir(again) : NULL;
+    if (!dir) {
+        if (again >= 0)
+            close(again);
+        return broke(named(p, ".d", name), err);
+    }
+    enum rig_status status = RIG_OK;
+    struct stat st;
+    errno = 0;
+    for (struct dirent *e; status == RIG_OK && (e = readdir(dir)); errno = 0) {
+        if (!twin_is_file(e->d_name))
+            continue;
+        snprintf(what, sizeof what, "%s/%s", named(p, ".d", name), e->d_name);
+        status = fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? check_facts(&st, what, err)
+                                                                       : broke(what, err);
+    }
+    if (errno != 0 && status == RIG_OK)
+        status = broke(named(p, ".d", name), err);
+    closedir(dir);
+    return status;
 }
 
 enum rig_status place_remove_memory(const struct place *p, struct rig_error *err)
@@ -559,13 +602,6 @@ enum rig_status place_remove_rest(const struct place *p, struct rig_error *err)
     }
     enum rig_status status = place_remove_memory(p, err);
     return first == RIG_OK ? status : first;
-}
-
-static bool stands(const struct place *p, const char *suffix)
-{
-    char name[NAME_MAX + 1];
-    struct stat st;
-    return fstatat(p->directory, named(p, suffix, name), &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 enum rig_status place_clean(const struct place *p, bool *out_any, struct rig_error *err)

@@ -60,6 +60,12 @@ void place_cut(const struct place *p, uint64_t bytes);
 enum rig_status place_memory(const struct place *p, char **out_path, int *out_fd,
                              struct rig_error *err);
 
+/* place_has_memory is true iff something stands at name.d. place_check_memory is RIG_REFUSED,
+   naming it, where a twin's file in that directory, which `fd` is, is not the user's own regular
+   file with one name. */
+bool place_has_memory(const struct place *p);
+enum rig_status place_check_memory(const struct place *p, int fd, struct rig_error *err);
+
 /* place_remove removes name + suffix, which need not be there. RIG_FAILED, RIG_REFUSED: it stays.
  */
 enum rig_status place_remove(const struct place *p, const char *suffix, struct rig_error *err);

@@ -369,6 +369,8 @@ enum rig_status rig_session_map_file(struct rig_session *s, const char *gpu, con
 {
     struct request r = {.verb = VERB_MAP_FILE, .offset = offset, .bytes = bytes};
     enum rig_status status = of_gpu(s, gpu, &r, err);
+    if (status == RIG_OK)
+        status = file_check_name(s, path, err);
     if (status != RIG_OK)
         return status;
     r.path = strdup(path);
@@ -403,6 +405,8 @@ enum rig_status rig_session_bus(struct rig_session *s, const char *region, const
     enum rig_status status = rig_session_region(s, region, &of, err);
     if (status != RIG_OK)
         return status;
+    if (!json_is_utf8(client))
+        return rig_fail(err, RIG_REFUSED, client, "it is no bus address of a function");
     struct request r = {.verb = VERB_BUS, .id = of.id, .client = strdup(client)};
     status = r.client ? perform(s, &r, &out, err) : rig_fail_memory(err);
     free(r.client);

@@ -27,6 +27,13 @@ const char *rig_session_warning(const struct rig_session *s, size_t i)
     return i < s->warnings ? s->warning[i] : NULL;
 }
 
+enum rig_status rig_session_left(const struct rig_session *s, struct rig_error *err)
+{
+    if (err && err->status == RIG_OK)
+        *err = s->stays;
+    return s->stays.status;
+}
+
 /* ---- signals: a transaction is over before one is heard */
 
 static void block_signals(struct rig_session *s)
@@ -56,6 +63,18 @@ static void let_signals(struct rig_session *s)
 
 /* ---- begin */
 
+/* The directory of memory files, where the use is of it. Who only looks makes none. */
+static enum rig_status open_memory(const struct rig_session *s, bool there, char **out_path,
+                                   int *out_fd, struct rig_error *err)
+{
+    *out_path = NULL;
+    *out_fd = -1;
+    if (s->use != RIG_SESSION_CHANGE && !(s->use == RIG_SESSION_LOOK && there))
+        return RIG_OK;
+    enum rig_status status = place_memory(&s->place, out_path, out_fd, err);
+    return status == RIG_OK ? place_check_memory(&s->place, *out_fd, err) : status;
+}
+
 /* The text goes as soon as it is read: what is made of it takes its place. */
 static enum rig_status load(struct rig_session *s, char *take_text, size_t bytes,
                             struct rig_error *err)
@@ -63,14 +82,19 @@ static enum rig_status load(struct rig_session *s, char *take_text, size_t bytes
     char *memory = NULL;
     int fd = -1;
     json_t *document = NULL;
+    bool there = place_has_memory(&s->place);
     enum rig_status status = document_read(s, take_text, bytes, &document, err);
     free(take_text);
-    if (status == RIG_OK && s->use != RIG_SESSION_TRY && s->use != RIG_SESSION_GLANCE)
-        status = place_memory(&s->place, &memory, &fd, err);
+    if (status == RIG_OK)
+        status = open_memory(s, there, &memory, &fd, err);
     if (status == RIG_OK)
         status = document_open(s, document, memory, err);
     else
         json_decref(document);
+    if (status != RIG_OK && memory && !there) {
+        session_drop(s);
+        place_remove_memory(&s->place, NULL);
+    }
     if (fd >= 0)
         close(fd);
     free(memory);
@@ -97,14 +121,18 @@ static void clean(struct rig_session *s)
     bool any;
     struct rig_error why = {.status = RIG_OK};
     s->left = place_clean(&s->place, &any, &why) != RIG_OK;
-    if (s->left)
+    if (s->left) {
+        rig_fail(&s->stays, why.status, why.what,
+                 "a command that was killed left it, and it cannot be removed: %s", why.why);
+        rig_hint(&s->stays, "remove it, and recover removes the rest");
         session_warn(s,
                      "a command was killed as it opened or closed a session: what it left cannot "
                      "be removed: %s: %s",
                      why.what, why.why);
-    else if (any)
+    } else if (any) {
         session_warn(s, "a command was killed as it opened or closed a session: what it left is "
                         "removed");
+    }
 }
 
 static enum rig_status begin_file(struct rig_session *s, const char *path, struct rig_error *err)
@@ -269,6 +297,9 @@ enum rig_status rig_session_start(struct rig_session *s, const struct rig_topolo
         return rig_fail(err, RIG_INVALID, s->source, "a session of it is open");
     if (s->place.path && s->place.directory < 0)
         return rig_fail(err, RIG_REFUSED, s->place.path, "its directory does not exist");
+    if (s->place.path && !json_is_utf8(source))
+        return rig_fail(err, RIG_INVALID, source,
+                        "its name is no UTF-8, as a state file's text is");
     /* Where somebody removed the lock of an earlier session, place_clean leaves its lines, which
        would count for this one. */
     enum rig_status status = s->place.lock >= 0 ? place_remove(&s->place, ".intent", err) : RIG_OK;

@@ -60,8 +60,9 @@ struct rig_session {
     struct place place;
     enum rig_session_use use;
     bool changed;
-    bool left;    /* files that could not be removed */
-    bool blocked; /* signals, which `before` says how to let in again */
+    bool left;              /* files that could not be removed */
+    struct rig_error stays; /* why what a killed command left stays; RIG_OK: nothing does */
+    bool blocked;           /* signals, which `before` says how to let in again */
     sigset_t before;
     uint64_t generation;
     char boot[PLACE_BOOT]; /* of the machine now, of one on file; "": nothing tells */
@@ -112,6 +113,10 @@ void session_finish_releases(struct rig_session *s);
 void request_forget_names(struct rig_session *s);
 
 /* ---- mapped files (files.c) */
+
+/* file_check_name is RIG_REFUSED where the state file could not hold the path. */
+enum rig_status file_check_name(const struct rig_session *s, const char *path,
+                                struct rig_error *err);
 
 /* file_map maps the request's bytes of its file at the next free address, and makes r->address
    where they begin and r->bytes how many. The mapping is the session's last one then.

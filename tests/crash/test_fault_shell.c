@@ -119,9 +119,11 @@ static void sweep(const char *line, const char *before, const char *lines, bool 
             stage_restore();
             stage_run(c.line, &plan, &end);
             judge(&c, &plan, &end, label);
-            if (on_file && course_state(&c) < 0)
+            /* what a line that failed on the way had taken is held */
+            bool other = on_file && course_state(&c) < 0;
+            if (other && !strstr(end.out, "\"code\":7"))
                 course_tell(label, "the state is neither old nor new", &end);
-            if (on_file && points % 8 == 0)
+            if (on_file && (other || points % 8 == 0))
                 aftermath_check(&c.places, label);
             points++;
         }
