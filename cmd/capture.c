@@ -11,7 +11,7 @@ static void capture_result(const struct request *request, struct reply *reply, c
     const char *path = request_value(request, OPT_OUTPUT);
     reply->result = json_object();
     if (path && strcmp(path, "-") != 0) {
-        if (file_write(path, text, bytes, &reply->err) != RIG_OK)
+        if (file_write(path, text, bytes, request->settings.dry_run, &reply->err) != RIG_OK)
             return;
         put(reply, reply->result, "file", text_json(path));
         put(reply, reply->result, "bytes", json_integer((json_int_t)bytes));

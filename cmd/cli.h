@@ -38,6 +38,7 @@ enum completer {
     COMPLETE_PLACE,  /* a region, or a GPU */
     COMPLETE_FORMAT, /* of page tables */
     COMPLETE_FAULT,
+    COMPLETE_LINK,    /* N:GPU,GPU */
     COMPLETE_COMMAND, /* a command or a help topic */
     COMPLETE_WORDS,   /* what a shell hands over */
 };
@@ -165,6 +166,7 @@ struct settings {
     bool json, quiet, verbose, dry_run, keep_going;
     enum color_mode color;
     struct rig_session **memory; /* the session in this process; NULL: a command line by itself */
+    bool shell;                  /* a line of the shell: shell_word's words are commands, too */
     const char *where;           /* FILE:LINE of a script, or NULL */
     const struct request *outer; /* of a script or a shell: the program's own command line, whose
                                     facts hold for each line; else NULL */
@@ -298,6 +300,9 @@ void cli_end(struct cli *cli);
 int script_main(struct cli *cli, const struct request *request);
 int shell_main(struct cli *cli, const struct request *request);
 
+/* shell_word is the i-th word that is a command in the shell alone, NULL past the last. */
+const char *shell_word(int i);
+
 /* script_run runs the commands of a text that `name` names in messages; *out_stopped: at a failure.
  */
 int script_run(struct cli *cli, const char *name, const char *text, size_t bytes,
@@ -315,6 +320,10 @@ void reply_free(struct reply *reply);
    the exit code. `step`, of a script in JSON: the reply is a member of the script's document. */
 int cli_report(struct out *out, const struct request *request, struct reply *reply,
                const struct line *step);
+
+/* cli_output_broke tells that standard output could not be written, and is the exit code of that.
+ */
+int cli_output_broke(const struct request *request, int error);
 
 /* cli_print_error prints an error on standard error; error_json is one for a document. */
 void cli_print_error(const struct request *request, const struct rig_error *err);
@@ -379,26 +388,30 @@ const char *function_label(const struct rig_topology *t, int i, char text[RIG_BD
 
 /* ---- files */
 
-/* file_write makes `path` a file of the text, 0600, replacing what was there whole or not at all.
-   RIG_REFUSED: path is a link or no regular file, or may not be written. RIG_FAILED: writing broke.
- */
-enum rig_status file_write(const char *path, const char *text, size_t bytes, struct rig_error *err);
+/* file_write makes `path` a file of the text, 0600, replacing what was there whole or not at all;
+   `dry`: it is written beside its place and removed again. RIG_REFUSED: path is a link or no
+   regular file, or may not be written. RIG_FAILED: writing broke. */
+enum rig_status file_write(const char *path, const char *text, size_t bytes, bool dry,
+                           struct rig_error *err);
 
-/* A file that is being written beside its place. */
+/* A file that is being written beside its place, which it takes with file_commit unless `dry`. */
 struct new_file {
     int fd;
     char *temporary;
     const char *path;
+    bool dry;
 };
-enum rig_status file_begin(const char *path, struct new_file *out_file, struct rig_error *err);
+enum rig_status file_begin(const char *path, bool dry, struct new_file *out_file,
+                           struct rig_error *err);
 enum rig_status file_commit(struct new_file *file, struct rig_error *err);
 void file_abandon(struct new_file *file);
 
 /* picture_kind is "dot", "svg", "png" or "pdf" by the path's ending, or NULL. */
 const char *picture_kind(const char *path);
 
-/* picture_write makes `path` the picture of a graph in graphviz's language, by graphviz's dot. */
-enum rig_status picture_write(const char *path, const char *graph, size_t bytes,
+/* picture_write makes `path` the picture of a graph in graphviz's language, by graphviz's dot;
+   `dry` as with file_write. */
+enum rig_status picture_write(const char *path, const char *graph, size_t bytes, bool dry,
                               struct rig_error *err);
 
 /* picture_reply makes the reply of a command that drew `graph`: the graph itself (--dot), or the

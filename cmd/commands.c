@@ -154,6 +154,7 @@ static const struct option_row open_rows[] = {
      .name = "link",
      .value = "N:GPU,GPU",
      .help = "direct links join these GPUs: fabric number N",
+     .completer = COMPLETE_LINK,
      .repeats = true},
     {.id = OPT_COMBINE, .name = "combine", .help = "windows on the memory BAR combine writes"},
     {.id = OPT_MASTER, .name = "master", .help = "turn bus mastering on"},

@@ -46,16 +46,22 @@ static void offer(struct offers *o, const char *text, const char *tail, const ch
     add(o->reply, o->list, entry);
 }
 
+/* The option that the first `length` bytes of --NAME name, or NULL. */
 static const struct option_row *find_option(const struct place *at, const char *word, size_t length)
 {
     const struct option_row *row;
-    for (int i = 0; (row = command_option(at->command, i)); i++) {
-        if (word[1] == '-' && strncmp(row->name, word + 2, length - 2) == 0 &&
-            !row->name[length - 2])
+    for (int i = 0; (row = command_option(at->command, i)); i++)
+        if (strncmp(row->name, word + 2, length - 2) == 0 && !row->name[length - 2])
             return row;
-        if (word[1] != '-' && row->letter && row->letter == word[length - 1])
+    return NULL;
+}
+
+static const struct option_row *find_letter(const struct place *at, char letter)
+{
+    const struct option_row *row;
+    for (int i = 0; (row = command_option(at->command, i)); i++)
+        if (row->letter == letter)
             return row;
-    }
     return NULL;
 }
 
@@ -67,9 +73,28 @@ static void note_value(struct place *at, const struct option_row *row, const cha
         at->state = value;
 }
 
+/* The value of the first letter that takes one is the rest of the word, or the next word. */
+static void pass_letters(struct place *at, const char *word)
+{
+    for (const char *p = word + 1; *p; p++) {
+        const struct option_row *row = find_letter(at, *p);
+        if (!row || !row->value)
+            continue;
+        if (p[1])
+            note_value(at, row, p + 1);
+        else
+            at->waiting = row;
+        return;
+    }
+}
+
 static void pass_option(struct place *at, const char *word)
 {
-    const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+    if (word[1] != '-') {
+        pass_letters(at, word);
+        return;
+    }
+    const char *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     const struct option_row *row = find_option(at, word, length);
     if (!row || !row->value)
@@ -133,19 +158,30 @@ static void load(struct offers *o)
     if (!o->source && session_topology(&o->request, &scratch, RIG_SESSION_GLANCE, &o->topology))
         return;
     if (!o->source)
-        o->source = "live";
+        o->source = source_name(&o->request);
     if (quick_to_read(o->source) && rig_topology_load(o->source, &o->topology, &ignored) != RIG_OK)
         o->topology = NULL;
 }
 
-static void offer_functions(struct offers *o, const char *tail, bool bridges)
+enum which {
+    FUNCTIONS,
+    BRIDGES,
+    GPUS,
+};
+
+static bool is_one(const struct rig_function *f, enum which which)
+{
+    bool bridge = rig_fact_has(f->header_type) && f->header_type.value == 1;
+    return which == FUNCTIONS || (which == GPUS ? f->gpu : bridge);
+}
+
+static void offer_functions(struct offers *o, const char *tail, enum which which)
 {
     char text[RIG_BDF_MAX];
     load(o);
     for (int i = 0; o->topology && i < rig_topology_count(o->topology); i++) {
         const struct rig_function *f = rig_topology_function(o->topology, i);
-        bool bridge = rig_fact_has(f->header_type) && f->header_type.value == 1;
-        if (bridges && !bridge)
+        if (!is_one(f, which))
             continue;
         if (f->alias)
             offer(o, f->alias, tail, f->name);
@@ -229,9 +265,9 @@ static void offer_assumptions(struct offers *o, const char *value)
         const char *end = function_end(value + length);
         if (i == 2 && end) {
             add_prefix(o, value + length, (size_t)(end + 1 - value) - length);
-            offer_functions(o, "", true);
+            offer_functions(o, "", BRIDGES);
         } else {
-            offer_functions(o, ":", false);
+            offer_functions(o, ":", FUNCTIONS);
         }
         return;
     }
@@ -244,11 +280,39 @@ static void offer_iommu(struct offers *o, const char *value)
     const char *equals = strchr(value, '=');
     if (!equals) {
         offer(o, "all", "=", "every function");
-        offer_functions(o, "=", false);
+        offer_functions(o, "=", FUNCTIONS);
         return;
     }
     add_prefix(o, value, (size_t)(equals + 1 - value));
     offer_choices(o, "none|identity|translate");
+}
+
+/* [GPU:]flush=..., gone=FUNCTION and the others. */
+static void offer_faults(struct offers *o, const char *value)
+{
+    static const char gone[] = "gone=", flushes[] = "flush=late|flush=never|flush=ok";
+    const char *end = function_end(value);
+    if (strncmp(value, gone, strlen(gone)) == 0) {
+        add_prefix(o, gone, strlen(gone));
+        offer_functions(o, "", FUNCTIONS);
+    } else if (end) {
+        add_prefix(o, value, (size_t)(end + 1 - value));
+        offer_choices(o, flushes);
+    } else {
+        offer_choices(o, flushes);
+        offer_choices(o, "gone=|failed|refuse=|noroom=|cut=|ok");
+        offer_functions(o, ":", GPUS);
+    }
+}
+
+/* N:GPU,GPU: the last of the GPUs. */
+static void offer_linked(struct offers *o, const char *value)
+{
+    const char *comma = strrchr(value, ','), *start = comma ? comma : strchr(value, ':');
+    if (!start)
+        return;
+    add_prefix(o, value, (size_t)(start + 1 - value));
+    offer_functions(o, "", GPUS);
 }
 
 static void offer_rules(struct offers *o)
@@ -282,24 +346,27 @@ static void offer_value(struct offers *o, enum completer completer, const char *
         o->files = true;
         break;
     case COMPLETE_FUNCTION:
-        offer_functions(o, "", false);
+        offer_functions(o, "", FUNCTIONS);
         break;
     case COMPLETE_REGION:
         offer_regions(o);
         break;
     case COMPLETE_PLACE:
         offer_regions(o);
-        offer_functions(o, "", false);
+        offer_functions(o, "", FUNCTIONS);
         break;
     case COMPLETE_FORMAT:
         offer_choices(o,
                       "amd-gfx9|amd-gfx10|amd-gfx11|amd-gfx12|nv-mmu-v2|nv-mmu-v3|intel-xe|plain");
         break;
     case COMPLETE_FAULT:
-        offer_choices(o, "flush=late|flush=never|flush=ok|gone=|failed|refuse=|noroom=|cut=|ok");
+        offer_faults(o, value);
+        break;
+    case COMPLETE_LINK:
+        offer_linked(o, value);
         break;
     case COMPLETE_MEMORY:
-        offer_functions(o, "=", false);
+        offer_functions(o, "=", FUNCTIONS);
         break;
     case COMPLETE_IOMMU:
         offer_iommu(o, value);
@@ -381,7 +448,9 @@ void complete_words(struct reply *reply, const struct settings *settings, int co
 
 void complete_run(const struct request *request, struct reply *reply)
 {
-    start_clock();
+    /* what goes on after it, a shell or a script, does not end by the clock */
+    if (!request->settings.memory)
+        start_clock();
     complete_words(reply, &request->settings, request->arguments, request->argument);
 }
 

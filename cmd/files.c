@@ -42,12 +42,13 @@ static enum rig_status check_place(const char *path, struct rig_error *err)
     return RIG_OK;
 }
 
-enum rig_status file_begin(const char *path, struct new_file *out_file, struct rig_error *err)
+enum rig_status file_begin(const char *path, bool dry, struct new_file *out_file,
+                           struct rig_error *err)
 {
     enum rig_status status = check_place(path, err);
     if (status != RIG_OK)
         return status;
-    struct new_file file = {.fd = -1, .path = path};
+    struct new_file file = {.fd = -1, .path = path, .dry = dry};
     for (int i = 0; i < 100 && file.fd < 0; i++) {
         free(file.temporary);
         if (asprintf(&file.temporary, "%s.%ld.%d", path, (long)getpid(), i) < 0) {
@@ -86,6 +87,10 @@ enum rig_status file_commit(struct new_file *file, struct rig_error *err)
         error = errno;
     }
     file->fd = -1;
+    if (written && file->dry) {
+        file_abandon(file);
+        return RIG_OK;
+    }
     if (written && rename(file->temporary, path) != 0) {
         written = false;
         error = errno;
@@ -98,10 +103,11 @@ enum rig_status file_commit(struct new_file *file, struct rig_error *err)
     return RIG_OK;
 }
 
-enum rig_status file_write(const char *path, const char *text, size_t bytes, struct rig_error *err)
+enum rig_status file_write(const char *path, const char *text, size_t bytes, bool dry,
+                           struct rig_error *err)
 {
     struct new_file file;
-    enum rig_status status = file_begin(path, &file, err);
+    enum rig_status status = file_begin(path, dry, &file, err);
     if (status != RIG_OK)
         return status;
     while (bytes > 0) {

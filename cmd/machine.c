@@ -241,9 +241,10 @@ static bool load(const struct request *request, struct reply *reply, const char 
         return false;
     for (int i = 0; i < rig_topology_warnings(t); i++)
         add(reply, reply->warnings, text_json(rig_topology_warning(t, i)));
-    /* A session's machine has had the facts of the program's own command line since it was opened.
-     */
-    const struct request *outer = of_session ? NULL : request->settings.outer;
+    /* The machine of the script's or shell's own session has had the facts of the program's own
+       command line since it was opened. */
+    const struct request *outer =
+        of_session && session_in_memory(request) ? NULL : request->settings.outer;
     if (outer && !(give_facts(outer, reply, false, t) && give_facts(outer, reply, true, t))) {
         rig_topology_free(t);
         return false;

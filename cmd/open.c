@@ -22,11 +22,16 @@ struct opening {
 
 /* ---- the session */
 
-/* The machine's source as any directory finds it again. */
+/* The machine's source as any directory finds it again, in UTF-8: a state file holds no other text.
+ */
 static char *whole_source(const char *source)
 {
     char *whole = realpath(source, NULL);
-    return whole ? whole : strdup(source);
+    json_t *text = text_json(whole ? whole : source);
+    free(whole);
+    char *spelled = text ? strdup(json_string_value(text)) : NULL;
+    json_decref(text);
+    return spelled;
 }
 
 static bool start(struct opening *o)
@@ -73,13 +78,13 @@ static bool link_some(struct opening *o, const char *value)
     char(*names)[LINK_NAME] = calloc(LINKED_MAX, sizeof *names);
     const char **list = calloc(LINKED_MAX, sizeof *list);
     struct rig_link *links = calloc(LINKED_MAX, sizeof *links);
-    char *end;
-    unsigned long fabric = strtoul(value, &end, 10);
+    size_t digits = strspn(value, "0123456789");
+    unsigned long fabric = strtoul(value, NULL, 10);
     int count = 0;
     if (!names || !list || !links)
         reply_fail(o->reply, RIG_FAILED, NULL, NULL, "out of memory");
-    else if (end == value || *end != ':' || fabric > 255 ||
-             (count = read_link(names, end + 1)) == 0)
+    else if (digits == 0 || value[digits] != ':' || fabric > 255 ||
+             (count = read_link(names, value + digits + 1)) == 0)
         reply_fail(o->reply, RIG_INVALID, "--link", "the form is --link N:GPU,GPU",
                    "'%s' does not read", value);
     for (int i = 0; i < count; i++)

@@ -109,16 +109,16 @@ static enum rig_status draw(const char *kind, int out, const char *graph, size_t
     return RIG_OK;
 }
 
-enum rig_status picture_write(const char *path, const char *graph, size_t bytes,
+enum rig_status picture_write(const char *path, const char *graph, size_t bytes, bool dry,
                               struct rig_error *err)
 {
     const char *kind = picture_kind(path);
     if (!kind)
         return fail(err, RIG_INVALID, path, "its ending is none of .svg .png .pdf .dot", "");
     if (strcmp(kind, "dot") == 0)
-        return file_write(path, graph, bytes, err);
+        return file_write(path, graph, bytes, dry, err);
     struct new_file file;
-    enum rig_status status = file_begin(path, &file, err);
+    enum rig_status status = file_begin(path, dry, &file, err);
     if (status != RIG_OK)
         return status;
     status = draw(kind, file.fd, graph, bytes, err);
@@ -136,7 +136,8 @@ void picture_reply(const struct request *request, struct reply *reply, const str
     if (graph->error) {
         reply->no_memory = true;
     } else if (path) {
-        if (picture_write(path, graph->buffer, graph->used, &reply->err) == RIG_OK)
+        if (picture_write(path, graph->buffer, graph->used, request->settings.dry_run,
+                          &reply->err) == RIG_OK)
             put(reply, reply->result, "file", text_json(path));
     } else {
         put(reply, reply->result, "dot", json_stringn(graph->buffer, graph->used));

@@ -164,11 +164,10 @@ static char *next_candidate(const char *text, int state)
 /* Words that only the shell knows, where a command is typed. */
 static void offer_own(struct reply *reply, const char *text)
 {
-    static const char *const own[] = {"exit", "quit", "source"};
     json_t *candidates = json_object_get(reply->result, "candidates");
-    for (size_t i = 0; candidates && i < sizeof own / sizeof own[0]; i++)
-        if (strncmp(own[i], text, strlen(text)) == 0)
-            add(reply, candidates, json_pack("{ss}", "word", own[i]));
+    for (int i = 0; candidates && shell_word(i); i++)
+        if (strncmp(shell_word(i), text, strlen(text)) == 0)
+            add(reply, candidates, json_pack("{ss}", "word", shell_word(i)));
 }
 
 /* Completes `text` behind `count` words; *out_files: by names of files. */

@@ -289,7 +289,7 @@ static enum rig_status print_text(struct view *view, struct reply *reply, struct
 
 /* ---- the end of a command line */
 
-static int report_output_error(const struct request *request, int error)
+int cli_output_broke(const struct request *request, int error)
 {
     struct rig_error err = {.status = RIG_FAILED};
     snprintf(err.what, sizeof err.what, "standard output");
@@ -323,7 +323,7 @@ int cli_report(struct out *out, const struct request *request, struct reply *rep
         cli_print_error(request, &reply->err);
     }
     if (out->error)
-        return report_output_error(request, out->error);
+        return cli_output_broke(request, out->error);
     if (err.status != RIG_OK) {
         cli_print_error(request, &err);
         return (int)err.status;

@@ -33,15 +33,16 @@ static enum rig_status fail(struct rig_error *err, const char *what, const char 
     return RIG_INVALID;
 }
 
+/* `context`: whether the shell's own words are commands, too. */
 static const char *next_command(int i, const void *context)
 {
-    (void)context;
+    const bool *shell = context;
     int count;
     const struct command_row *rows = commands(&count);
     for (int k = 0; k < count; k++)
         if (!(rows[k].flags & COMMAND_HIDDEN) && i-- == 0)
             return rows[k].name;
-    return NULL;
+    return *shell ? shell_word(i) : NULL;
 }
 
 static const char *next_option(int i, const void *context)
@@ -52,7 +53,7 @@ static const char *next_option(int i, const void *context)
 
 static enum rig_status fail_command(struct reader *r, const char *word)
 {
-    const char *near = suggest(word, next_command, NULL);
+    const char *near = suggest(word, next_command, &r->request->settings.shell);
     char hint[128];
     if (near)
         snprintf(hint, sizeof hint, "did you mean '%s'?", near);

@@ -41,7 +41,7 @@ static enum rig_status read_all(int fd, const char *name, char **out_text, size_
             continue;
         if (got < 0) {
             free(text);
-            return fail(err, RIG_FAILED, name, RIG_ERRNO(errno));
+            return fail(err, errno == EISDIR ? RIG_REFUSED : RIG_FAILED, name, RIG_ERRNO(errno));
         }
         if (got == 0)
             break;
@@ -118,6 +118,7 @@ static void run_line(struct running *r, const struct line *line, bool check)
     snprintf(where, sizeof where, "%.300s:%d", r->name, line->number);
     struct settings settings = r->cli->defaults;
     settings.where = where;
+    settings.shell = false;
     enum rig_status status =
         request_parse(&settings, line->count, words_of(line), &request, &reply.err);
     if (status == RIG_OK && !check) {
@@ -192,6 +193,8 @@ int script_run(struct cli *cli, const char *name, const char *text, size_t bytes
     int error = out_end(&steps);
     lines_free(&lines);
     *out_stopped = r.first != 0;
+    if (r.steps && cli->out.error)
+        return cli_output_broke(&request, cli->out.error);
     if (error != 0 && r.first == 0)
         return RIG_FAILED;
     return r.first != 0 ? r.first : r.last;

@@ -54,11 +54,25 @@ const char *session_path(const struct request *request, struct reply *reply, cha
 void session_make_directories(const struct request *request)
 {
     char text[4096];
-    if (session_in_memory(request) || given_state(request) || !default_state(text, sizeof text))
+    if (request->settings.dry_run || session_in_memory(request) || given_state(request) ||
+        !default_state(text, sizeof text))
         return;
     for (char *slash = strchr(text + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdir(text, 0700) != 0 && errno != EEXIST)
+            return;
+        *slash = '/';
+    }
+}
+
+/* Cuts the default path at the first directory that a dry run does not make: what stands above it
+   is checked, and nothing is there. */
+static void cut_at_missing(char *path)
+{
+    struct stat st;
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (lstat(path, &st) != 0 && errno == ENOENT)
             return;
         *slash = '/';
     }
@@ -84,8 +98,12 @@ static bool same_source(const char *given, const char *session)
 static bool check_machine(const struct request *request, struct reply *reply,
                           const struct rig_session *s)
 {
-    bool facts = request_has_fact(request);
+    /* The script's or shell's own are said of a session of its own when that is opened. */
+    const struct request *outer = session_in_memory(request) ? NULL : request->settings.outer;
+    bool facts = request_has_fact(request) || (outer && request_has_fact(outer));
     const char *source = request_value(request, OPT_MACHINE);
+    if (!source && outer)
+        source = request_value(outer, OPT_MACHINE);
     if (!facts && (!source || same_source(source, rig_session_source(s))))
         return true;
     struct rig_topology *t;
@@ -129,8 +147,11 @@ static struct rig_session *begin(const struct request *request, struct reply *re
     const char *path = session_path(request, reply, text, sizeof text);
     if (!path)
         return NULL;
-    if (request->settings.dry_run && use == RIG_SESSION_CHANGE)
+    if (request->settings.dry_run && use == RIG_SESSION_CHANGE) {
         use = RIG_SESSION_TRY;
+        if (path == text)
+            cut_at_missing(text);
+    }
     heap_expect(path);
     return rig_session_begin(path, use, &s, &reply->err) == RIG_OK ? s : NULL;
 }

@@ -107,6 +107,41 @@ static void end_by(int signal_number)
 
 /* ---- one line */
 
+enum own {
+    OWN_EXIT,
+    OWN_QUIT,
+    OWN_SOURCE,
+    OWNS,
+};
+
+const char *shell_word(int i)
+{
+    static const char *const word[OWNS] = {"exit", "quit", "source"};
+    return i < OWNS ? word[i] : NULL;
+}
+
+/* Which of the shell's own the line is; OWNS: none. */
+static enum own own_of(const struct line *line)
+{
+    int i = 0;
+    while (i < OWNS && strcmp(line->word[0], shell_word(i)) != 0)
+        i++;
+    return (enum own)i;
+}
+
+static int end(struct cli *cli, const struct line *line, bool *out_done)
+{
+    *out_done = line->count == 1;
+    if (*out_done)
+        return 0;
+    struct request request = {.settings = cli->defaults};
+    struct reply reply = {.warnings = json_array()};
+    reply_fail(&reply, RIG_INVALID, line->word[0], NULL, "takes no argument");
+    int code = cli_report(&cli->out, &request, &reply, NULL);
+    reply_free(&reply);
+    return code;
+}
+
 static int source_file(struct cli *cli, const struct line *line, bool *out_done)
 {
     struct request request = {.settings = cli->defaults};
@@ -144,13 +179,13 @@ static int run_line(struct cli *cli, const char *text, size_t bytes, bool *out_d
     }
     for (int i = 0; i < lines.count && !*out_done; i++) {
         const struct line *line = &lines.line[i];
-        const char *verb = line->word[0];
-        if (line->count == 1 && (strcmp(verb, "exit") == 0 || strcmp(verb, "quit") == 0))
-            *out_done = true;
-        else if (strcmp(verb, "source") == 0)
+        enum own own = own_of(line);
+        if (own == OWN_SOURCE)
             code = source_file(cli, line, out_done);
-        else
+        else if (own == OWNS)
             code = cli_run(cli, line->count, (const char *const *)line->word);
+        else if (end(cli, line, out_done) != 0)
+            code = RIG_INVALID;
     }
     lines_free(&lines);
     return code;

@@ -81,6 +81,28 @@ print("\n".join(sorted(r for r in json.load(sys.stdin)["result"]["rules"] if r.s
     [ "$(bash_offers "rigmem -m $server --assume acs=gpu3")" = gpu3: ]
 }
 
+@test "an option's value that hangs on its letter is passed over as one that follows it" {
+    cp "$server" machine.s
+    for given in "-m$server" "-jm$server" "-qm $server" -mmachine.s; do
+        # shellcheck disable=SC2086 # words
+        [ "$("$RIGMEM" complete -- $given reach gpu7)" = "gpu7	" ]
+    done
+    # -s machine.s would take reach for a file
+    [ "$("$RIGMEM" complete -- -jsmachine.s -m "$server" reach nic3)" = "nic3	" ]
+}
+
+@test "bash: faults and links name the machine's GPUs and functions" {
+    [ "$(bash_offers "rigmem -m $server fault gone=nvme" | xargs)" = "nvme0 nvme1 nvme2 nvme3" ]
+    [ "$(bash_offers "rigmem -m $server fault gpu5")" = gpu5: ]
+    [ "$(bash_offers "rigmem -m $server fault gpu5:fl" | xargs)" = "flush=late flush=never flush=ok" ]
+    [ "$(bash_offers "rigmem -m $server fault 0000:03:00.0:flush=n")" = never ]
+    [ "$(bash_offers "rigmem -m $server fault nic" | xargs)" = "" ]
+    [ "$(bash_offers "rigmem -m $server open --link 2:gpu5")" = gpu5 ]
+    [ "$(bash_offers "rigmem -m $server open --link 2:gpu0,0000:8a")" = gpu0,0000:8a:00.0 ] ||
+        [ "$(bash_offers "rigmem -m $server open --link 2:gpu0,0000:8a")" = 8a:00.0 ]
+    [ "$(bash_offers "rigmem -m $server open --link 2:nic" | xargs)" = "" ]
+}
+
 @test "bash: parent=FUNCTION: goes on with bridges only" {
     [ "$(bash_offers "rigmem -m $server --assume parent=gpu0:0000:08:08")" = 08.0 ]
     [ "$(bash_offers "rigmem -m $server --assume parent=gpu0:gpu")" = "" ]

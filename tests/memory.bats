@@ -208,6 +208,30 @@ assert half[3] == half[4]
 EOF_PY
 }
 
+@test "a dry run writes no file: no picture, no capture, no directory of a first session" {
+    "$RIGMEM" -q -m "$machine" capture -o there.json
+    cp there.json before
+    for words in 'capture -o there.json' 'capture -o new.json' 'reach -o new.dot' 'topo -o new.dot' 'topo -o new.svg'; do
+        # shellcheck disable=SC2086 # words
+        "$RIGMEM" -n -m "$machine" --kernel 5.10 $words
+        [ "$(ls)" = "before
+there.json" ]
+        cmp there.json before
+    done
+    ln -s before link.json
+    run "$RIGMEM" -n -m "$machine" capture -o link.json
+    [ "$status" -eq 3 ]
+    run "$RIGMEM" -n -m "$machine" capture -o none/new.json
+    [ "$status" -eq 3 ]
+    rm link.json
+    # root's own place is the same for all
+    if [ "$(id -u)" -ne 0 ]; then return; fi
+    run env -u RIGMEM_STATE unshare -m sh -c 'mount -t tmpfs none /run && "$1" -n -m "$2" open gpu0 && ls -A /run' sh "$RIGMEM" "$machine"
+    if [[ $output == *unshare* || $output == *mount* ]]; then skip "no mounts here"; fi
+    [ "$status" -eq 0 ]
+    [[ $output == *", in /run/rigmem/session.json"*taken ]]
+}
+
 @test "a dry run fails as the real run does" {
     open_two
     for words in 'alloc gpu0 gpu 1T:4' 'free r9:2' 'map-host gpu0 0x1000 4K:3' 'bus r1 nic0:2' 'open gpu0:3' 'fault x:2'; do

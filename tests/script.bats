@@ -129,6 +129,60 @@ EOF_SCRIPT
     [ "$status" -eq 2 ]
 }
 
+@test "facts before a script or the shell hold for each of its lines, and what a line says itself after them" {
+    say() { printf '%s\n' 'reach -q nic0 gpu0' | "$RIGMEM" -m "$machine" "$@"; }
+    # nic0 reaches gpu0 below a switch, unless its addresses are translated
+    say shell
+    for how in shell '-f -' ''; do
+        # shellcheck disable=SC2086 # words
+        run say --iommu all=translate $how
+        [ "$status" -eq 1 ]
+    done
+    run "$RIGMEM" -m "$machine" --iommu all=translate -c 'reach -q nic0 gpu0 --iommu all=identity'
+    [ "$status" -eq 0 ]
+    run "$RIGMEM" -m "$machine" --iommu all=translate -c 'open gpu0; reach -q nic0 gpu0'
+    [ "$status" -eq 1 ]
+    # what is tried by a line is compared with what holds for all of them
+    [[ $("$RIGMEM" -m "$machine" --iommu all=translate -c 'reach nic0 gpu0 --diff --iommu all=identity') == *no*yes* ]]
+    run "$RIGMEM" -m "$machine" --kernel none -c 'version; list'
+    [ "$status" -eq 2 ]
+    [[ $output == *"-c:1: list: none: not a kernel release"* ]]
+}
+
+@test "a machine before a script is that of its session on file, or it is misuse" {
+    "$RIGMEM" -q -s s.json -m "$machine" open gpu0
+    "$RIGMEM" -q -s s.json -m "$machine" -c 'alloc gpu0 gpu 4K'
+    for other in "-m $BATS_TEST_DIRNAME/machines/arm64.json" '--kernel 5.10'; do
+        # shellcheck disable=SC2086 # words
+        run "$RIGMEM" -s s.json $other -c 'alloc gpu0 gpu 4K'
+        [ "$status" -eq 2 ]
+        [[ $output == *"the session is of another machine: $machine"* ]]
+        # shellcheck disable=SC2086 # words
+        run "$RIGMEM" -s s.json $other alloc gpu0 gpu 4K
+        [ "$status" -eq 2 ]
+    done
+    [ "$("$RIGMEM" -s s.json -j show | grep -o '"id":"r' | wc -l)" -eq 1 ]
+}
+
+@test "a script's document that cannot be written is told, and is an exit code" {
+    for script in version 'version; raech' ''; do
+        printf '%s\n' "$script" >script
+        run bash -c '"$1" -j -f script >/dev/full' bash "$RIGMEM"
+        [ "$status" -eq 7 ]
+        [[ $output == *"rigmem: standard output: no space left on device" ]]
+    done
+    run bash -c '"$1" -j -c version >&-' bash "$RIGMEM"
+    [ "$status" -eq 7 ]
+}
+
+@test "a script that cannot be read is refused, whatever it is" {
+    for what in none . /root/../; do
+        run "$RIGMEM" -f "$what"
+        [ "$status" -eq 3 ]
+        [ "$output" = "rigmem: $what: $([ "$what" = none ] && echo no such file or directory || echo is a directory)" ]
+    done
+}
+
 @test "a script exits as the command that stopped it; with -k it goes on, and exits as the first that failed" {
     while IFS=: read -r code commands; do
         status=0

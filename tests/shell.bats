@@ -19,6 +19,12 @@ on_terminal() {
     python3 script.py "$RIGMEM" "$@"
 }
 
+# on_input TEXT: the shell over standard input says TEXT on standard error.
+on_input() {
+    "$RIGMEM" shell 2>err || true
+    grep -q "$1" err
+}
+
 @test "the prompt names the machine, and says whether there is a session" {
     on_terminal '
 t.expect("rigmem server.json> ")
@@ -133,6 +139,9 @@ def line(typed, whole):
     t.send("\x03")
     t.expect("> ")
 t.expect("> ")
+# of the machine of -m, before a session is open
+line("open 0000:8a", "open 0000:8a:00.0 ")
+line("reach gpu7 0000:8c", "reach gpu7 0000:8c:00.0 ")
 line("vers", "version ")
 line("open --mas", "open --master ")
 line("open -m ser", "open -m server.json ")
@@ -151,6 +160,9 @@ line("peek @", "peek @last ")
 line("alloc gpu0 gpu 4K --unc", "alloc gpu0 gpu 4K --uncached ")
 line("peek r1 --by nic2", "peek r1 --by nic2 ")
 line("fault flush=ne", "fault flush=never ")
+line("fault gpu1:flush=l", "fault gpu1:flush=late ")
+line("fault gone=nvme3", "fault gone=nvme3 ")
+line("open --link 1:gpu0,gpu7", "open --link 1:gpu0,gpu7 ")
 line("map-host gpu0 --file data-", "map-host gpu0 --file data-file ")
 line("help fau", "help fault ")
 line("version; vers", "version; version ")
@@ -170,6 +182,43 @@ t.expect("> ")
 t.send("\x04")
 assert t.end()[1] == 0
 '
+}
+
+@test "the shell's own words are suggested where they were meant, and take no argument that has no sense" {
+    on_terminal '
+def answer(line, *wanted):
+    t.send(line + "\r")
+    for text in wanted:
+        t.expect(text)
+    t.expect("> ")
+t.expect("> ")
+answer("quti", "rigmem: quti: no such command", "hint: did you mean \x27quit\x27?")
+answer("exti", "hint: did you mean \x27exit\x27?")
+answer("sorce x", "hint: did you mean \x27source\x27?")
+answer("raech", "hint: did you mean \x27reach\x27?")
+answer("exit 3", "rigmem: exit: takes no argument")
+answer("quit now", "rigmem: quit: takes no argument")
+answer("source", "rigmem: source: takes one file")
+answer("source /", "rigmem: /: is a directory")
+t.send("exit\r")
+assert t.end()[1] == 0
+'
+    # they are words of the shell alone
+    printf 'quti\n' >script
+    for how in quti '-f script' '-c quti'; do
+        # shellcheck disable=SC2086 # words
+        run "$RIGMEM" $how
+        [ "$status" -eq 2 ]
+        [[ $output != *"did you mean"* ]]
+    done
+    printf 'quti\n' | on_input "did you mean 'quit'"
+    printf 'source script\n' | on_input 'script:1: quti: no such command'
+}
+
+@test "complete in the shell, or in a script, ends nothing but itself" {
+    { echo 'complete -- reac'; sleep 0.5; echo version; } | "$RIGMEM" shell >out
+    [ "$(cut -f 1 out)" = "reach
+$("$RIGMEM" version)" ]
 }
 
 @test "help, source, a wrong command and an open quote are answered, and the shell goes on" {
