@@ -129,26 +129,6 @@ EOF_SCRIPT
     [ "$status" -eq 2 ]
 }
 
-@test "facts before a script or the shell hold for each of its lines, and what a line says itself after them" {
-    say() { printf '%s\n' 'reach -q nic0 gpu0' | "$RIGMEM" -m "$machine" "$@"; }
-    # nic0 reaches gpu0 below a switch, unless its addresses are translated
-    say shell
-    for how in shell '-f -' ''; do
-        # shellcheck disable=SC2086 # words
-        run say --iommu all=translate $how
-        [ "$status" -eq 1 ]
-    done
-    run "$RIGMEM" -m "$machine" --iommu all=translate -c 'reach -q nic0 gpu0 --iommu all=identity'
-    [ "$status" -eq 0 ]
-    run "$RIGMEM" -m "$machine" --iommu all=translate -c 'open gpu0; reach -q nic0 gpu0'
-    [ "$status" -eq 1 ]
-    # what is tried by a line is compared with what holds for all of them
-    [[ $("$RIGMEM" -m "$machine" --iommu all=translate -c 'reach nic0 gpu0 --diff --iommu all=identity') == *no*yes* ]]
-    run "$RIGMEM" -m "$machine" --kernel none -c 'version; list'
-    [ "$status" -eq 2 ]
-    [[ $output == *"-c:1: list: none: not a kernel release"* ]]
-}
-
 @test "a machine before a script is that of its session on file, or it is misuse" {
     "$RIGMEM" -q -s s.json -m "$machine" open gpu0
     "$RIGMEM" -q -s s.json -m "$machine" -c 'alloc gpu0 gpu 4K'
@@ -162,6 +142,12 @@ EOF_SCRIPT
         [ "$status" -eq 2 ]
     done
     [ "$("$RIGMEM" -s s.json -j show | grep -o '"id":"r' | wc -l)" -eq 1 ]
+    # who only asks tries them on its machine, as one command does
+    "$RIGMEM" -s s.json -c 'reach -q nic0 gpu0'
+    for words in '-c reach\ -q\ nic0\ gpu0' 'reach -q nic0 gpu0'; do
+        run eval '"$RIGMEM" -s s.json --iommu all=translate' "$words"
+        [ "$status" -eq 1 ]
+    done
 }
 
 @test "a script's document that cannot be written is told, and is an exit code" {
