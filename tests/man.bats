@@ -58,3 +58,70 @@ EOF_PY
         done
     done
 }
+
+@test "rigmem-json(5) names every member of every command's document" {
+    cd "$BATS_TEST_TMPDIR" || return
+    python3 - "$RIGMEM" "$BATS_TEST_DIRNAME" <<'EOF_PYTHON'
+import json, re, subprocess, sys
+rigmem, here = sys.argv[1:]
+machines = here + "/machines/"
+page = set(re.sub("[^a-z0-9_]+", " ", open(here + "/../man/rigmem-json.5").read()).split())
+def members(value):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            # a capture is in rigmem-machine(5)
+            yield from members(inner) if key != "capture" else ()
+    elif isinstance(value, list):
+        for inner in value:
+            yield from members(inner)
+unknown, commands = {}, set()
+for line in f"""-m {machines}server-8gpu.json open gpu0 gpu1 --master --link 1:gpu0,gpu1
+alloc gpu0 gpu 4K --name a
+alloc gpu0 host 4K
+map-peer gpu1 a
+bus a nic0
+map-host gpu1 0x300000002000 4K
+fault gpu1:flush=never
+free r4
+show
+peek a
+poke a --data 00
+walk gpu0 0x300000000000
+walk gpu1 0x300000000000
+walk gpu0 0
+recover
+list
+topo
+reach
+reach gpu0 gpu2 --why
+reach gpu0 gpu1 --diff --assume p2pdma=off
+capture
+capture -o capture.json
+reach --dot
+topo -o topo.dot
+diff {machines}server-8gpu.json {machines}arm64.json
+-m {machines}client-intel-unprivileged.txt reach
+-m {machines}client-intel-unprivileged.txt list
+help
+help alloc
+help exit
+version
+completion zsh
+close gpu1
+free none
+close --force
+-c version;raech""".split("\n"):
+    run = subprocess.run([rigmem, "-s", "s.json", "-j"] + line.split(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    text = run.stdout.decode("ascii")
+    document = json.loads(text)
+    assert text == json.dumps(document, sort_keys=True, separators=(",", ":")) + "\n", line
+    commands.add(document["command"])
+    for key in members(document):
+        if key not in page:
+            unknown.setdefault(key, line)
+assert not unknown, unknown
+table = json.loads(subprocess.check_output([rigmem, "-j", "help"]))["result"]["commands"]
+assert {row["name"] for row in table} - commands == {"shell"}, commands
+EOF_PYTHON
+}
