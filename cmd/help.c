@@ -290,7 +290,8 @@ static void print_command(struct out *o, const struct command_row *command)
         table_cell(table, exit_meaning[code]);
     }
     table_print(table, o, "  ");
-    bool page = command->flags & COMMAND_MACHINE;
+    bool page = !(command->flags & COMMAND_HIDDEN) && command->run != help_run &&
+                command->run != version_run;
     out_format(o, "\nGlobal options: rigmem help. The whole: man rigmem%s%s.\n", page ? "-" : "",
                page ? command->name : "");
 }

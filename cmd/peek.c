@@ -25,6 +25,11 @@ static bool read_length(const struct request *request, struct reply *reply, int 
                         uint64_t there, uint64_t *out)
 {
     *out = there < DEFAULT_BYTES ? there : DEFAULT_BYTES;
+    if (there == 0) {
+        reply_fail(reply, RIG_INVALID, request->argument[rest - 1], NULL, "is not within %s",
+                   request->argument[0]);
+        return false;
+    }
     if (request->arguments > rest + 1) {
         reply_fail(reply, RIG_INVALID, request->argument[rest + 1], NULL, "one argument too many");
         return false;

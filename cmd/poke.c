@@ -41,12 +41,15 @@ static unsigned char *read_data(struct reply *reply, const char *text, uint64_t 
 static unsigned char *read_fill(const struct request *request, struct reply *reply,
                                 uint64_t *out_bytes)
 {
-    const char *length = request_value(request, OPT_LENGTH);
+    const char *length = request_value(request, OPT_LENGTH),
+               *fill = request_value(request, OPT_FILL);
+    struct rig_error unread = {.status = RIG_OK};
     uint64_t byte = 0;
     if (!length)
         reply_fail(reply, RIG_INVALID, "--length", NULL, "goes with --fill, and is missing");
-    else if (address_argument(reply, request_value(request, OPT_FILL), &byte) && byte > 255)
-        reply_fail(reply, RIG_INVALID, "--fill", NULL, "is a byte: 0 to 255");
+    else if (rig_size_parse(fill, &byte, &unread) != RIG_OK || byte > 255)
+        reply_fail(reply, RIG_INVALID, "--fill", NULL, "'%s' is no byte: 0 to 255, or 0x00 to 0xff",
+                   fill);
     if (reply->err.status != RIG_OK || !size_argument(reply, length, out_bytes))
         return NULL;
     if (*out_bytes == 0 || *out_bytes > MOST_BYTES) {

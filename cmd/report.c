@@ -144,17 +144,24 @@ json_t *error_json(struct reply *reply)
     return error;
 }
 
-/* The members that say what came of it, in the order of their keys. They are written by hand, since
-   a result may be too large for a tree. */
+/* The members that say what came of it, `error` and from `ok` on, in the order of their keys. They
+   are written by hand, since a result may be too large for a tree. */
+static void print_error(struct out *o, struct reply *reply)
+{
+    if (reply->err.status == RIG_OK)
+        return;
+    out_text(o, "\"error\":");
+    json_t *error = error_json(reply);
+    print_json(o, error);
+    json_decref(error);
+    out_text(o, ",");
+}
+
 static enum rig_status print_outcome(struct view *view, struct reply *reply, struct rig_error *err)
 {
     struct out *o = view->out;
     if (reply->err.status != RIG_OK) {
-        out_text(o, "\"error\":");
-        json_t *error = error_json(reply);
-        print_json(o, error);
-        json_decref(error);
-        out_text(o, ",\"ok\":false");
+        out_text(o, "\"ok\":false");
         return RIG_OK;
     }
     out_text(o, "\"ok\":true,\"result\":");
@@ -170,6 +177,7 @@ static enum rig_status print_document(struct view *view, struct reply *reply, st
     const char *name = command_name(view->request);
     out_text(o, "{\"command\":");
     out_format(o, name ? "\"%s\"," : "null,", name);
+    print_error(o, reply);
     enum rig_status status = print_outcome(view, reply, err);
     out_text(o, ",\"schema\":\"rigmem/1\",\"warnings\":");
     print_json(o, reply->warnings);
@@ -201,11 +209,7 @@ void cli_print_error_member(struct view *view, struct reply *reply)
     struct out *o = view->out;
     const size_t used = o->used;
     const unsigned long long written = o->written;
-    json_t *error = error_json(reply);
-    out_text(o, "\"error\":");
-    print_json(o, error);
-    json_decref(error);
-    out_text(o, ",");
+    print_error(o, reply);
     if (o->error != ENOMEM || o->written != written)
         return;
     o->used = used;
@@ -245,7 +249,9 @@ static enum rig_status print_step(struct view *view, struct reply *reply, const 
     out_text(o, "{\"argv\":");
     print_json(o, words);
     json_decref(words);
-    out_format(o, ",\"exit\":%d,\"line\":%d,",
+    out_text(o, ",");
+    print_error(o, reply);
+    out_format(o, "\"exit\":%d,\"line\":%d,",
                reply->err.status != RIG_OK ? (int)reply->err.status : reply->exit, step->number);
     enum rig_status status = print_outcome(view, reply, err);
     out_text(o, ",\"warnings\":");

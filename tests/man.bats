@@ -34,6 +34,15 @@ for command in table["commands"]:
 EOF_PY
 }
 
+@test "help COMMAND names the page that there is" {
+    for command in $("$RIGMEM" -j help | python3 -c 'import json, sys
+print(*(row["name"] for row in json.load(sys.stdin)["result"]["commands"]))'); do
+        page=$("$RIGMEM" help "$command" | sed -n 's/.* The whole: man \(.*\)\.$/\1/p')
+        [ -f "$man/$page.1" ]
+        [ "$page" = "rigmem-$command" ] || [ ! -e "$man/rigmem-$command.1" ]
+    done
+}
+
 @test "rigmem(1) has every command, every global option, every reason and every exit code" {
     python3 - table "$man/rigmem.1" <<'EOF_PY'
 import json, re, sys

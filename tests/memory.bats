@@ -208,6 +208,28 @@ assert half[3] == half[4]
 EOF_PY
 }
 
+@test "what lies outside, is no byte or no GPU is said of the thing that is wrong" {
+    "$RIGMEM" -q -m "$machine" open gpu0
+    "$RIGMEM" -q alloc gpu0 gpu 4K --name g
+    while IFS='=' read -r words wanted; do
+        # shellcheck disable=SC2086 # words
+        run "$RIGMEM" $words
+        [ "$status" -eq 2 ]
+        [ "${lines[0]}" = "rigmem: $wanted" ]
+    done <<'EOF_LINES'
+peek g 4K=peek: 4K: is not within g
+peek g 8K 1=peek: 8K: is not within g
+peek g 1 4K=peek: 0x1+0x1000 is not within r1, which has 0x1000 bytes
+peek gpu0 0xffffffffffffffff 0 2=peek: gpu0: 0xffffffffffffffff+0x2 is not within 64 bits
+poke g --fill 256 --length 1=poke: --fill: '256' is no byte: 0 to 255, or 0x00 to 0xff
+poke g --fill -1 --length 1=poke: --fill: '-1' is no byte: 0 to 255, or 0x00 to 0xff
+poke g --fill red --length 1=poke: --fill: 'red' is no byte: 0 to 255, or 0x00 to 0xff
+EOF_LINES
+    # open takes a function with a memory BAR, and no bridge
+    [[ $("$RIGMEM" alloc nic0 gpu 4K 2>&1) == *"hint: rigmem open nic0 takes it"* ]]
+    [[ $("$RIGMEM" alloc 00:00.0 gpu 4K 2>&1) != *hint* ]]
+}
+
 @test "a dry run writes no file: no picture, no capture, no directory of a first session" {
     "$RIGMEM" -q -m "$machine" capture -o there.json
     cp there.json before

@@ -232,9 +232,14 @@ static enum rig_status locate(struct rig_session *s, const struct rig_access *a,
         status = rig_region_info(a->region, &info, err);
     if (status != RIG_OK)
         return status;
-    if (!rig_add(a->at, bytes, &end) || (a->region.memory && end > info.bytes))
-        return rig_fail(err, RIG_INVALID, NULL, "0x%" PRIx64 "+0x%zx is not within it", a->at,
-                        bytes);
+    if (!rig_add(a->at, bytes, &end))
+        return rig_fail(err, RIG_INVALID, a->gpu, "0x%" PRIx64 "+0x%zx is not within 64 bits",
+                        a->at, bytes);
+    if (a->region.memory && end > info.bytes)
+        return rig_fail(err, RIG_INVALID, NULL,
+                        "0x%" PRIx64 "+0x%zx is not within r%" PRIu64 ", which has 0x%" PRIx64
+                        " bytes",
+                        a->at, bytes, a->region.id, info.bytes);
     rig_memory_info(m, &memory);
     *out_gpu = memory.number;
     *out_at = a->region.memory ? info.address + a->at : a->at;

@@ -139,7 +139,8 @@ enum rig_status rig_session_gpu(const struct rig_session *s, const char *name,
     struct rig_memory *m = gpus_memory_of(s->gpus, function);
     if (!m) {
         rig_fail(err, RIG_INVALID, name, "the session does not have this GPU");
-        rig_hint(err, "rigmem open %s takes it", name);
+        if (rig_topology_function(rig_machine_topology(s->machine), function)->memory_bar >= 0)
+            rig_hint(err, "rigmem open %s takes it", name);
         return RIG_INVALID;
     }
     *out_memory = m;
