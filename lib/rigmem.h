@@ -1277,8 +1277,8 @@ struct rig_access {
 };
 
 /* rig_session_read and rig_session_write move bytes. RIG_INVALID: not within the region, or its
-   memory went back with its GPU; no such function. RIG_REFUSED: a table or the fabric does not carry it; err names the level or hop.
-   RIG_FAILED: the device left the bus, I/O. */
+   memory went back with its GPU; no such function. RIG_REFUSED: a table or the fabric does not
+   carry it; err names the level or hop. RIG_FAILED: the device left the bus, I/O. */
 enum rig_status rig_session_read(struct rig_session *s, const struct rig_access *access,
                                  void *out_data, size_t bytes, struct rig_error *err);
 enum rig_status rig_session_write(struct rig_session *s, const struct rig_access *access,
