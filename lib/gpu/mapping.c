@@ -100,8 +100,16 @@ static bool add_lent(struct mapping *p, struct rig_range block)
     return true;
 }
 
-enum rig_status mapping_borrow(struct mapping *p, uint64_t start, uint64_t bytes,
-                               struct rig_error *err)
+static void let_go_lent(struct mapping *p)
+{
+    struct rig_gpus *g = p->memory->gpus;
+    for (size_t i = 0; i < p->lent_count; i++)
+        space_let_go(gpus_space_at(g, p->lent[i].address), p->lent[i].address);
+    p->lent_count = 0;
+}
+
+static enum rig_status borrow(struct mapping *p, uint64_t start, uint64_t bytes,
+                              struct rig_error *err)
 {
     struct rig_gpus *g = p->memory->gpus;
     /* Memory of the process's own and of a space never adjoin in one pin that succeeds. */
@@ -122,15 +130,22 @@ enum rig_status mapping_borrow(struct mapping *p, uint64_t start, uint64_t bytes
     return RIG_OK;
 }
 
+enum rig_status mapping_borrow(struct mapping *p, uint64_t start, uint64_t bytes,
+                               struct rig_error *err)
+{
+    enum rig_status status = borrow(p, start, bytes, err);
+    if (status != RIG_OK)
+        let_go_lent(p);
+    return status;
+}
+
 void mapping_let_go_addresses(struct mapping *p)
 {
     struct rig_memory *m = p->memory;
     if (p->holds_addresses)
         space_let_go(m->space, p->address);
     p->holds_addresses = false;
-    for (size_t i = 0; i < p->lent_count; i++)
-        space_let_go(gpus_space_at(m->gpus, p->lent[i].address), p->lent[i].address);
-    p->lent_count = 0;
+    let_go_lent(p);
 }
 
 enum rig_status mapping_use_hold(struct mapping *p, struct device_hold *hold, struct rig_error *err)

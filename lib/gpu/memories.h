@@ -98,8 +98,9 @@ struct mapping {
     struct peer *member;
     struct peer *peers;     /* other GPUs' mappings of it that may reach it */
     size_t scratch;         /* of a save alone */
-    struct rig_range *lent; /* borrowed: blocks of addresses where the process has its bytes, held
-                               so that no other memory comes to lie there */
+    struct rig_range *lent; /* borrowed, also of a peer's mapping of such: blocks of addresses where
+                               the process has its bytes, held so that no other memory comes to lie
+                               there */
     int *clients;           /* functions that its memory is reserved for */
 };
 
@@ -256,7 +257,8 @@ void mapping_free(struct mapping *p);
 enum rig_status mapping_take_addresses(struct mapping *p, struct rig_error *err);
 
 /* mapping_borrow holds the addresses [start, start + bytes) of the process as far as they are in
-   spaces: system memory that is freed lets them go, but not what borrowed it. RIG_FAILED: memory.
+   spaces: system memory that is freed lets them go, but not what borrowed it. RIG_FAILED: memory;
+   none is held.
    mapping_let_go_addresses lets go these and its own. */
 enum rig_status mapping_borrow(struct mapping *p, uint64_t start, uint64_t bytes,
                                struct rig_error *err);

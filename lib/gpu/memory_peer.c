@@ -144,8 +144,13 @@ static enum rig_status aim_at_system(struct mapping *p, const struct mapping *of
     p->target.snooped = true;
     if (p->hold)
         return p->ranges ? RIG_OK : mapping_use_hold(p, p->hold, err);
-    enum rig_status status =
-        device_pin(p->memory->device, (uint64_t)(uintptr_t)of->window, of->bytes, &hold, err);
+    uint64_t window = (uint64_t)(uintptr_t)of->window;
+    enum rig_status status = RIG_OK;
+    /* What was borrowed lies elsewhere in the process than at the region's address. */
+    if (of->lent_count > 0 && p->lent_count == 0)
+        status = mapping_borrow(p, window, of->bytes, err);
+    if (status == RIG_OK)
+        status = device_pin(p->memory->device, window, of->bytes, &hold, err);
     return status == RIG_OK ? mapping_use_hold(p, hold, err) : status;
 }
 

@@ -159,7 +159,7 @@ enum rig_status grant_translate(struct twin *w, struct twin_grant *grant, unsign
 
 /* ---- pins */
 
-/* The piece of system memory that an allocation has at a process address, up to `bytes` of it. */
+/* The piece of memory that an allocation or a pin has at a process address, up to `bytes` of it. */
 static struct twin_piece piece_at(const struct twin_grant *grant, uint64_t address, uint64_t bytes)
 {
     uint64_t into = address - grant->memory;
@@ -167,7 +167,29 @@ static struct twin_piece piece_at(const struct twin_grant *grant, uint64_t addre
     while (into >= piece->bytes)
         into -= (piece++)->bytes;
     uint64_t left = piece->bytes - into;
-    return (struct twin_piece){piece->at + into, left < bytes ? left : bytes, false};
+    return (struct twin_piece){piece->at + into, left < bytes ? left : bytes, piece->own};
+}
+
+/* A page that outlived its allocation, since it is pinned, and is in the process's view still. */
+struct orphan_search {
+    struct twin *w;
+    uint64_t address;
+    struct twin_piece piece;
+    bool found;
+};
+
+static void look_for_orphan(const void *node, VISIT visit, void *closure)
+{
+    struct orphan_search *s = closure;
+    const struct twin_grant *grant = *(struct twin_grant *const *)node;
+    if ((visit != postorder && visit != leaf) || !grant->pin || s->address < grant->memory ||
+        s->address - grant->memory >= grant->bytes)
+        return;
+    struct twin_piece piece = piece_at(grant, s->address, s->w->machine.page_size);
+    if (piece.own || page_of(s->w, piece.at)->window != s->address)
+        return;
+    s->piece = piece;
+    s->found = true;
 }
 
 /* Whether the process has pages of its own at the address. */
@@ -181,23 +203,35 @@ static bool is_mapped(uint64_t address, uint64_t bytes)
     return true;
 }
 
+/* Refuses system memory that the function's addresses do not reach. */
+static enum rig_status check_bits(const struct twin *w, const struct twin_grant *pin,
+                                  const struct twin_piece *piece, unsigned bits,
+                                  struct rig_error *err)
+{
+    uint64_t last = piece->at + (piece->bytes - 1);
+    if (w->function[pin->function].translated || bits >= 64 || last >> bits == 0)
+        return RIG_OK;
+    return rig_fail(err, RIG_REFUSED, "system memory",
+                    "its pages at 0x%llx lie above 2^%u, where the function's addresses end",
+                    (unsigned long long)piece->at, bits);
+}
+
 static enum rig_status next_piece(struct twin *w, const struct twin_grant *pin, uint64_t address,
                                   uint64_t left, unsigned bits, struct twin_piece *out_piece,
                                   struct rig_error *err)
 {
     const struct twin_grant *around = grant_at(w, address);
-    if (around) {
+    struct orphan_search orphan = {.w = w, .address = address};
+    if (around)
         *out_piece = piece_at(around, address, left);
-        uint64_t last = out_piece->at + (out_piece->bytes - 1);
-        if (!w->function[pin->function].translated && bits < 64 && last >> bits != 0)
-            return rig_fail(
-                err, RIG_REFUSED, "system memory",
-                "its pages at 0x%llx lie above 2^%u, where the function's addresses end",
-                (unsigned long long)out_piece->at, bits);
-        return RIG_OK;
-    }
+    else
+        twalk_r(w->grants, look_for_orphan, &orphan);
+    if (orphan.found)
+        *out_piece = orphan.piece;
+    if (around || orphan.found)
+        return check_bits(w, pin, out_piece, bits, err);
     uint64_t unit = w->machine.page_size;
-    /* Where addresses are reserved, nothing but an allocation's memory is pages. */
+    /* Where addresses are reserved, nothing else is pages. */
     if (memory_is_reserved(w, address, unit) || !is_mapped(address, unit))
         return rig_fail(err, RIG_REFUSED, NULL, "this process has no pages at 0x%llx",
                         (unsigned long long)address);

@@ -239,11 +239,11 @@ unsigned model_may_map_peer(const struct model *m, int life, int region, struct 
     if (b->kind == MODEL_LENT && b->under < 0 && !m->gpu[by].translated)
         return MODEL_SET(RIG_REFUSED);
     unsigned set = MODEL_SET(RIG_OK);
-    /* Whose pages they are may have let them go, or does so in this request, and the process's
-       window with them. */
+    /* Whose pages they are may have let them go, or does so in this request, and behind an IOMMU
+       the process's window with them. */
     const struct model_map *lender =
         b->under >= 0 ? owners((struct model *)(uintptr_t)m, b->under) : NULL;
-    if (lender &&
+    if (lender && m->gpu[m->life[lender->life].gpu].translated &&
         (lender->held != MODEL_MUST || (lender->state == MODEL_WAIT && lender->life == life)))
         set |= MODEL_SET(RIG_REFUSED);
     if (is_gone(m, b->life))
@@ -615,8 +615,7 @@ struct model_span model_addresses(const struct model *m)
     for (int block = 0; block < m->blocks; block++) {
         enum model_tri held = MODEL_NO;
         for (int i = 0; i < m->maps; i++)
-            if (m->map[i].block == block ||
-                (owns(m, &m->map[i]) && m->block[m->map[i].block].under == block))
+            if (m->map[i].block == block || m->block[m->map[i].block].under == block)
                 held = most(held, m->map[i].lingers ? MODEL_MAYBE : m->map[i].held);
         add(&s, held, 1);
     }

@@ -141,6 +141,48 @@ static void borrowed_addresses_are_held_from_process_to_process(void **state)
     }
 }
 
+/* A peer of borrowed memory outlives the borrower, and the allocation that was lent: nothing else
+   comes to lie where the process has the bytes, and they are mapped for others still. */
+static void a_peer_of_borrowed_memory_holds_where_the_process_has_it(void **state)
+{
+    (void)state;
+    for (int saves = 0; saves < 3; saves++) {
+        struct session s;
+        session_open(&s);
+        uint64_t one = session_alloc(&s, 0, RIG_KIND_HOST, KIB(8));
+        rig_gpu_address at = session_address(&s, one);
+        *(unsigned char *)(uintptr_t)(at + KIB(4)) = 0x77;
+        uint64_t lent = session_map_host(&s, 1, at + KIB(4), KIB(4));
+        session_free(&s, one);
+        if (saves == 1)
+            session_next(&s);
+        uint64_t peer = session_map_peer(&s, 2, lent);
+        uint64_t anew = session_map_host(&s, 0, at + KIB(4), 1);
+        session_free(&s, anew);
+        /* the space of the borrower's addresses, and where the bytes are */
+        assert_int_equal(rig_held_blocks(s.gpus), 2);
+        session_free(&s, lent);
+        session_release(&s, 1, RIG_OK);
+        assert_int_equal(rig_held_blocks(s.gpus), 2);
+        if (saves == 2)
+            session_next(&s);
+        uint64_t other = session_alloc(&s, 0, RIG_KIND_HOST, KIB(8));
+        assert_true(session_address(&s, other) != at);
+        memset((void *)(uintptr_t)session_address(&s, other), 0x55, KIB(8));
+        uint8_t byte = 0;
+        assert_int_equal(rig_region_read(session_region(&s, peer), 0, &byte, 1, NULL), RIG_OK);
+        assert_int_equal(byte, 0x77);
+        assert_int_equal(rig_twin_gpu_read(s.machine, rig_gpu_names[2], session_address(&s, peer),
+                                           &byte, 1, NULL),
+                         RIG_OK);
+        assert_int_equal(byte, 0x77);
+        session_free(&s, peer);
+        assert_int_equal(*(unsigned char *)(uintptr_t)session_address(&s, other), 0x55);
+        assert_true(session_address(&s, session_alloc(&s, 2, RIG_KIND_HOST, KIB(8))) == at);
+        session_close(&s);
+    }
+}
+
 static void a_borrower_holds_addresses_of_its_own_memory_and_of_its_own_borrowing(void **state)
 {
     (void)state;
@@ -282,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_give_back_that_was_cut_short_goes_on_in_the_next_process),
         cmocka_unit_test(windows_of_a_process_before_are_there_when_they_are_asked_for),
         cmocka_unit_test(borrowed_addresses_are_held_from_process_to_process),
+        cmocka_unit_test(a_peer_of_borrowed_memory_holds_where_the_process_has_it),
         cmocka_unit_test(a_borrower_holds_addresses_of_its_own_memory_and_of_its_own_borrowing),
         cmocka_unit_test(addresses_with_nothing_at_them_cannot_be_borrowed),
         cmocka_unit_test(the_window_of_a_kept_gpu_is_there_in_the_next_process),
