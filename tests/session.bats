@@ -30,6 +30,23 @@ open_two() {
     [ -z "$(ls -A)" ]
 }
 
+@test "a place where no file can be made is refused, and nothing is said to be open" {
+    mkdir gone
+    cd gone
+    rmdir ../gone
+    for state in s.json /proc/s.json; do
+        for words in "-m $machine open gpu0" recover; do
+            # shellcheck disable=SC2086 # words
+            run "$RIGMEM" -s "$state" $words
+            [ "$status" -eq 3 ]
+            [[ $output == "rigmem: "*": s.json.lock: no such file or directory" ]]
+        done
+        run "$RIGMEM" -j -s "$state" -m "$machine" open gpu0
+        [ "$status" -eq 3 ]
+        [[ $output == *'"ok":false'* ]]
+    done
+}
+
 @test "this machine's own functions are refused, with what to do instead" {
     run "$RIGMEM" open
     [ "$status" -eq 3 ]

@@ -258,14 +258,14 @@ static enum rig_status check_file(int fd, const char *what, struct rig_error *er
     return fstat(fd, &st) == 0 ? check_facts(&st, what, err) : broke(what, err);
 }
 
-/* -1: err says why, or *out_missing. */
+/* -1: err says why, or *out_missing, which a file that is to be made never is. */
 static int open_file(const struct place *p, const char *suffix, int flags, bool *out_missing,
                      struct rig_error *err)
 {
     char name[NAME_MAX + 1];
     int fd = openat(p->directory, named(p, suffix, name),
                     flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-    *out_missing = fd < 0 && errno == ENOENT;
+    *out_missing = fd < 0 && errno == ENOENT && !(flags & O_CREAT);
     if (fd < 0) {
         if (!*out_missing)
             broke(name, err);
@@ -275,13 +275,6 @@ static int open_file(const struct place *p, const char *suffix, int flags, bool 
         return fd;
     close(fd);
     return -1;
-}
-
-static enum rig_status status_of(const struct rig_error *err, bool missing)
-{
-    if (err && err->status != RIG_OK)
-        return err->status;
-    return missing ? RIG_REFUSED : RIG_FAILED;
 }
 
 /* Whether the locked file is still the one at its name: `close` removes it. */
@@ -308,7 +301,7 @@ enum rig_status place_lock(struct place *p, struct rig_error *err)
         if (fd < 0) {
             if (err && err->status == RIG_OK)
                 *err = local;
-            return status_of(&local, missing);
+            return local.status;
         }
         int got;
         do
@@ -373,7 +366,7 @@ enum rig_status place_read(const struct place *p, const char *suffix, char **out
     if (fd < 0) {
         if (err && err->status == RIG_OK)
             *err = local;
-        return status_of(&local, false);
+        return local.status;
     }
     enum rig_status status = read_all(fd, named(p, suffix, name), out_text, out_bytes, err);
     close(fd);
@@ -434,7 +427,7 @@ enum rig_status place_append(const struct place *p, const char *line, size_t byt
     if (fd < 0) {
         if (err && err->status == RIG_OK)
             *err = local;
-        return status_of(&local, missing);
+        return local.status;
     }
     struct stat st = {.st_size = -1};
     bool put = fstat(fd, &st) == 0;
