@@ -376,6 +376,7 @@ int shell_main(struct cli *cli, const struct request *request)
     bool interactive = isatty(STDIN_FILENO) != 0;
     int code;
     cli_begin(cli, request);
+    cli->defaults.shell = true;
     listen();
     if (!interactive)
         code = answer_lines(cli);
