@@ -248,6 +248,7 @@ there.json" ]
     rm link.json
     # root's own place is the same for all
     if [ "$(id -u)" -ne 0 ]; then return; fi
+    # shellcheck disable=SC2016 # sh's own
     run env -u RIGMEM_STATE unshare -m sh -c 'mount -t tmpfs none /run && "$1" -n -m "$2" open gpu0 && ls -A /run' sh "$RIGMEM" "$machine"
     if [[ $output == *unshare* || $output == *mount* ]]; then skip "no mounts here"; fi
     [ "$status" -eq 0 ]

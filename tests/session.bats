@@ -366,11 +366,10 @@ s.json.lock" ]
     [ "$status" -eq 3 ]
     [ "$output" = 'rigmem: map-host: d\xff/data: its name is no UTF-8, as a state file'"'"'s text is
 hint: rename it, or what is above it' ]
-    cd $'d\xff'
-    run "$RIGMEM" map-host gpu0 --file data
+    # the name of what is above it is found out
+    run bash -c 'cd "$2" && "$1" map-host gpu0 --file data' bash "$RIGMEM" $'d\xff'
     [ "$status" -eq 3 ]
     [[ $output == *"its name is no UTF-8"* ]]
-    cd ..
     "$RIGMEM" -q alloc gpu0 gpu 4K
     run "$RIGMEM" bus r1 $'\xff'
     [ "$status" -eq 3 ]

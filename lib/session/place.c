@@ -1,6 +1,7 @@
 #include "session/place.h"
 
 #include "machine/twin.h"
+#include "session/way.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,170 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A path deeper than this is no place for a session. */
-#define DEPTH_MAX 128
 #define LOCK_TRIES 1000
-#define LINKS_MAX 40
-
-static bool is_ours(uid_t owner)
-{
-    return owner == geteuid() || owner == 0;
-}
-
-static enum rig_status broke(const char *what, struct rig_error *err)
-{
-    bool refused = errno == EACCES || errno == EPERM || errno == EROFS || errno == ELOOP ||
-                   errno == ENOTDIR || errno == EISDIR || errno == ENAMETOOLONG ||
-                   errno == ENOENT || errno == ENXIO;
-    return rig_fail(err, refused ? RIG_REFUSED : RIG_FAILED, what, "%s",
-                    errno == ELOOP ? "is a symbolic link" : RIG_ERRNO(errno));
-}
-
-/* ---- directories */
-
-static enum rig_status check_directory(const struct stat *st, const char *path,
-                                       struct rig_error *err)
-{
-    if (!is_ours(st->st_uid)) {
-        rig_fail(err, RIG_REFUSED, path, "a directory above it belongs to another user (%lu)",
-                 (unsigned long)st->st_uid);
-        rig_hint(err, "name a state file below a directory of your own with -s");
-        return RIG_REFUSED;
-    }
-    if ((st->st_mode & 022) != 0 && (st->st_mode & S_ISVTX) == 0) {
-        rig_fail(err, RIG_REFUSED, path,
-                 "other users may write a directory above it, which is not sticky");
-        rig_hint(err, "chmod go-w that directory, or name another state file with -s");
-        return RIG_REFUSED;
-    }
-    return RIG_OK;
-}
-
-/* Every directory from `fd` up to the root, as they are now. */
-static enum rig_status check_above(int fd, const char *path, struct rig_error *err)
-{
-    int at = dup(fd);
-    struct stat before = {.st_ino = 0}, st;
-    enum rig_status status = RIG_OK;
-    for (int depth = 0; at >= 0 && status == RIG_OK; depth++) {
-        if (fstat(at, &st) != 0 || depth > DEPTH_MAX) {
-            status = rig_fail(err, RIG_REFUSED, path, "the directories above it cannot be checked");
-            break;
-        }
-        if (depth > 0 && st.st_ino == before.st_ino && st.st_dev == before.st_dev)
-            break;
-        status = check_directory(&st, path, err);
-        before = st;
-        int up = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        int why = errno;
-        close(at);
-        errno = why;
-        at = up;
-    }
-    if (at < 0 && status == RIG_OK)
-        return broke(path, err);
-    if (at >= 0)
-        close(at);
-    return status;
-}
-
-/* A way that is walked a name at a time, each relative to the directory before it, so that nobody
-   can put another in between. `rest` is what is left of it. */
-struct way {
-    const char *path; /* as it was given, for messages */
-    char *rest;
-    int at; /* the directory so far, by O_PATH */
-    int links;
-};
-
-static enum rig_status start_at(struct way *w, const char *directory, struct rig_error *err)
-{
-    int fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return broke(w->path, err);
-    if (w->at >= 0)
-        close(w->at);
-    w->at = fd;
-    return RIG_OK;
-}
-
-/* Puts what a link says in place of its name. A link of somebody else's could lead anywhere. */
-static enum rig_status follow(struct way *w, int link, const struct stat *st, const char *name,
-                              struct rig_error *err)
-{
-    char to[PATH_MAX];
-    if (!is_ours(st->st_uid))
-        return rig_fail(err, RIG_REFUSED, w->path, "%s is a symbolic link of another user", name);
-    ssize_t bytes = readlinkat(link, "", to, sizeof to);
-    if (bytes < 0)
-        return broke(w->path, err);
-    if (bytes == 0 || bytes == sizeof to || ++w->links > LINKS_MAX)
-        return rig_fail(err, RIG_REFUSED, w->path, "%s leads nowhere", name);
-    char *rest;
-    if (asprintf(&rest, "%.*s/%s", (int)bytes, to, w->rest) < 0)
-        return rig_fail_memory(err);
-    free(w->rest);
-    w->rest = rest;
-    return to[0] == '/' ? start_at(w, "/", err) : RIG_OK;
-}
-
-/* Goes on by one name. *out_missing: there is none such. */
-static enum rig_status step(struct way *w, bool *out_missing, struct rig_error *err)
-{
-    char name[NAME_MAX + 1];
-    size_t slashes = strspn(w->rest, "/"), bytes = strcspn(w->rest + slashes, "/");
-    if (bytes > NAME_MAX)
-        return rig_fail(err, RIG_REFUSED, w->path, "a name in it is too long");
-    memcpy(name, w->rest + slashes, bytes);
-    name[bytes] = '\0';
-    memmove(w->rest, w->rest + slashes + bytes, strlen(w->rest + slashes + bytes) + 1);
-    if (bytes == 0)
-        return RIG_OK;
-    int fd = openat(w->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    *out_missing = fd < 0 && errno == ENOENT;
-    if (fd < 0)
-        return *out_missing ? RIG_OK : broke(w->path, err);
-    struct stat st;
-    enum rig_status status = fstat(fd, &st) == 0 ? RIG_OK : broke(w->path, err);
-    if (status == RIG_OK && S_ISLNK(st.st_mode)) {
-        status = follow(w, fd, &st, name, err);
-        close(fd);
-        return status;
-    }
-    if (status == RIG_OK && !S_ISDIR(st.st_mode))
-        status = rig_fail(err, RIG_REFUSED, w->path, "%s is no directory", name);
-    if (status == RIG_OK)
-        status = check_directory(&st, w->path, err);
-    if (status != RIG_OK) {
-        close(fd);
-        return status;
-    }
-    close(w->at);
-    w->at = fd;
-    return RIG_OK;
-}
-
-/* Makes *out_fd the directory that `directory` names, -1 where it does not exist. */
-static enum rig_status walk(const char *path, const char *directory, int *out_fd,
-                            struct rig_error *err)
-{
-    struct way w = {.path = path, .rest = strdup(directory), .at = -1};
-    bool missing = false;
-    enum rig_status status = w.rest ? RIG_OK : rig_fail_memory(err);
-    if (status == RIG_OK)
-        status = start_at(&w, directory[0] == '/' ? "/" : ".", err);
-    while (status == RIG_OK && !missing && *w.rest)
-        status = step(&w, &missing, err);
-    *out_fd = -1;
-    if (status == RIG_OK && !missing) {
-        *out_fd = openat(w.at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        status = *out_fd >= 0 ? check_above(*out_fd, path, err) : broke(path, err);
-    }
-    free(w.rest);
-    if (w.at >= 0)
-        close(w.at);
-    return status;
-}
 
 static enum rig_status open_directory(struct place *p, struct rig_error *err)
 {
@@ -188,7 +26,7 @@ static enum rig_status open_directory(struct place *p, struct rig_error *err)
     char *directory = slash ? strndup(p->path, (size_t)(slash - p->path) + 1) : strdup(".");
     if (!directory)
         return rig_fail_memory(err);
-    enum rig_status status = walk(p->path, directory, &p->directory, err);
+    enum rig_status status = way_walk(p->path, directory, &p->directory, err);
     free(directory);
     return status;
 }
@@ -238,7 +76,7 @@ static enum rig_status check_facts(const struct stat *st, const char *what, stru
         return rig_fail(err, RIG_REFUSED, what, "is a symbolic link");
     if (!S_ISREG(st->st_mode))
         return rig_fail(err, RIG_REFUSED, what, "is no regular file");
-    if (!is_ours(st->st_uid))
+    if (!way_is_ours(st->st_uid))
         return rig_fail(err, RIG_REFUSED, what, "belongs to another user (%lu)",
                         (unsigned long)st->st_uid);
     if ((st->st_mode & 022) != 0) {
@@ -255,7 +93,7 @@ static enum rig_status check_facts(const struct stat *st, const char *what, stru
 static enum rig_status check_file(int fd, const char *what, struct rig_error *err)
 {
     struct stat st;
-    return fstat(fd, &st) == 0 ? check_facts(&st, what, err) : broke(what, err);
+    return fstat(fd, &st) == 0 ? check_facts(&st, what, err) : way_broke(what, err);
 }
 
 /* -1: err says why, or *out_missing, which a file that is to be made never is. */
@@ -268,7 +106,7 @@ static int open_file(const struct place *p, const char *suffix, int flags, bool 
     *out_missing = fd < 0 && errno == ENOENT && !(flags & O_CREAT);
     if (fd < 0) {
         if (!*out_missing)
-            broke(name, err);
+            way_broke(name, err);
         return -1;
     }
     if (check_file(fd, name, err) == RIG_OK)
@@ -326,7 +164,7 @@ static enum rig_status read_all(int fd, const char *what, char **out_text, size_
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return broke(what, err);
+        return way_broke(what, err);
     if ((uint64_t)st.st_size > PLACE_MAX)
         return rig_fail(err, RIG_BAD_INPUT, what, "is larger than 64 MiB");
     size_t room = (size_t)st.st_size, used = 0;
@@ -339,7 +177,7 @@ static enum rig_status read_all(int fd, const char *what, char **out_text, size_
             continue;
         if (got < 0) {
             free(text);
-            return broke(what, err);
+            return way_broke(what, err);
         }
         if (got == 0)
             break;
@@ -397,7 +235,7 @@ enum rig_status place_write(const struct place *p, const char *text, size_t byte
     int fd =
         openat(p->directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return broke(temporary, err);
+        return way_broke(temporary, err);
     bool written = fchmod(fd, 0600) == 0 && put_all(fd, text, bytes) && fsync(fd) == 0;
     int why = errno;
     if (close(fd) != 0 && written) {
@@ -464,7 +302,7 @@ enum rig_status place_remove(const struct place *p, const char *suffix, struct r
     char name[NAME_MAX + 1];
     if (unlinkat(p->directory, named(p, suffix, name), 0) == 0 || errno == ENOENT)
         return RIG_OK;
-    return broke(name, err);
+    return way_broke(name, err);
 }
 
 /* ---- the boot */
@@ -476,13 +314,13 @@ enum rig_status place_boot(char boot[PLACE_BOOT], struct rig_error *err)
     memset(boot, 0, PLACE_BOOT);
     int fd = open(BOOT_FILE, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return errno == ENOENT || errno == EACCES ? RIG_OK : broke(BOOT_FILE, err);
+        return errno == ENOENT || errno == EACCES ? RIG_OK : way_broke(BOOT_FILE, err);
     ssize_t got = -1, used = 0;
     do {
         got = read(fd, boot + used, (size_t)(PLACE_BOOT - 1 - used));
         used += got > 0 ? got : 0;
     } while (got > 0 || (got < 0 && errno == EINTR));
-    enum rig_status status = got < 0 ? broke(BOOT_FILE, err) : RIG_OK;
+    enum rig_status status = got < 0 ? way_broke(BOOT_FILE, err) : RIG_OK;
     close(fd);
     boot[strcspn(boot, "\n")] = '\0';
     return status;
@@ -503,15 +341,15 @@ enum rig_status place_memory(const struct place *p, char **out_path, int *out_fd
     char name[NAME_MAX + 1];
     named(p, ".d", name);
     if (mkdirat(p->directory, name, 0700) != 0 && errno != EEXIST)
-        return broke(name, err);
+        return way_broke(name, err);
     int fd = openat(p->directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return broke(name, err);
+        return way_broke(name, err);
     struct stat st;
     enum rig_status status = RIG_OK;
     if (fstat(fd, &st) != 0)
-        status = broke(name, err);
-    else if (!is_ours(st.st_uid))
+        status = way_broke(name, err);
+    else if (!way_is_ours(st.st_uid))
         status = rig_fail(err, RIG_REFUSED, name, "belongs to another user");
     else if ((st.st_mode & 022) != 0)
         status = rig_fail(err, RIG_REFUSED, name, "other users may write it");
@@ -540,7 +378,7 @@ enum rig_status place_check_memory(const struct place *p, int fd, struct rig_err
     if (!dir) {
         if (again >= 0)
             close(again);
-        return broke(named(p, ".d", name), err);
+        return way_broke(named(p, ".d", name), err);
     }
     enum rig_status status = RIG_OK;
     struct stat st;
@@ -550,10 +388,10 @@ enum rig_status place_check_memory(const struct place *p, int fd, struct rig_err
             continue;
         snprintf(what, sizeof what, "%s/%s", named(p, ".d", name), e->d_name);
         status = fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? check_facts(&st, what, err)
-                                                                       : broke(what, err);
+                                                                       : way_broke(what, err);
     }
     if (errno != 0 && status == RIG_OK)
-        status = broke(named(p, ".d", name), err);
+        status = way_broke(named(p, ".d", name), err);
     closedir(dir);
     return status;
 }
@@ -564,23 +402,23 @@ enum rig_status place_remove_memory(const struct place *p, struct rig_error *err
     named(p, ".d", name);
     int fd = openat(p->directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return errno == ENOENT ? RIG_OK : broke(name, err);
+        return errno == ENOENT ? RIG_OK : way_broke(name, err);
     DIR *dir = fdopendir(fd);
     if (!dir) {
         close(fd);
-        return broke(name, err);
+        return way_broke(name, err);
     }
     enum rig_status status = RIG_OK;
     errno = 0;
     for (struct dirent *e; (e = readdir(dir)); errno = 0)
         if (twin_is_file(e->d_name) && unlinkat(dirfd(dir), e->d_name, 0) != 0 && status == RIG_OK)
-            status = broke(e->d_name, err);
+            status = way_broke(e->d_name, err);
     if (errno != 0 && status == RIG_OK)
-        status = broke(name, err);
+        status = way_broke(name, err);
     closedir(dir);
     if (status == RIG_OK && unlinkat(p->directory, name, AT_REMOVEDIR) != 0 && errno != ENOENT &&
         errno != ENOTEMPTY && errno != EEXIST)
-        status = broke(name, err);
+        status = way_broke(name, err);
     return status;
 }
 
