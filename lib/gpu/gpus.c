@@ -162,6 +162,20 @@ struct rig_space *gpus_space_at(struct rig_gpus *g, uint64_t address)
     return found;
 }
 
+bool gpus_space_after(struct rig_gpus *g, uint64_t *io_address)
+{
+    uint64_t least = 0;
+    pthread_mutex_lock(&g->lock);
+    for (size_t i = 0; i < RIG_ARRAY_LENGTH(g->space); i++) {
+        const struct rig_space *s = g->space[i];
+        if (s && space_base(s) > *io_address && (least == 0 || space_base(s) < least))
+            least = space_base(s);
+    }
+    pthread_mutex_unlock(&g->lock);
+    *io_address = least ? least : *io_address;
+    return least != 0;
+}
+
 enum rig_status gpus_restore_space(struct rig_gpus *g, const struct rig_format *f,
                                    struct rig_space **out_space, struct rig_error *err)
 {

@@ -112,10 +112,12 @@ static enum rig_status borrow(struct mapping *p, uint64_t start, uint64_t bytes,
                               struct rig_error *err)
 {
     struct rig_gpus *g = p->memory->gpus;
-    /* Memory of the process's own and of a space never adjoin in one pin that succeeds. */
     for (uint64_t at = start, end = start + bytes; at < end;) {
         struct rig_range block;
         struct rig_space *s = gpus_space_at(g, at);
+        /* The process's own memory may go up to where a space begins. */
+        if (!s && gpus_space_after(g, &at))
+            continue;
         if (!s)
             return RIG_OK;
         enum rig_status status = space_hold_at(s, at, &block, err);

@@ -200,6 +200,9 @@ enum rig_status gpus_restore_space(struct rig_gpus *g, const struct rig_format *
 /* gpus_space_at is the space that the address is in, or NULL. */
 struct rig_space *gpus_space_at(struct rig_gpus *g, uint64_t address);
 
+/* gpus_space_after makes *io_address where the next space above it begins; false: none does. */
+bool gpus_space_after(struct rig_gpus *g, uint64_t *io_address);
+
 /* gpus_place remembers a GPU's place in a fabric. */
 enum rig_status gpus_place(struct rig_gpus *g, int function, struct rig_link link,
                            struct rig_error *err);

@@ -411,6 +411,37 @@ static void the_window_on_borrowed_bytes_is_on_those_bytes(void **state)
     assert_true(rig_region_host(b, &mine));
 }
 
+static void
+borrowing_from_the_processs_own_memory_into_a_space_holds_the_spaces_addresses(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r,
+             RIG_SWITCH "03:00.0 ep gpu=64/64\n"
+                        "04:00.0 ep gpu=64/64 iommu=translate\n",
+             2);
+    struct rig_region h = rig_alloc(&r, 0, RIG_KIND_HOST, KIB(4)), b;
+    uint64_t at = rig_region_address(h);
+    struct rig_memory_info info;
+    rig_memory_info(r.m[0], &info);
+    assert_true(at == info.space_base);
+    void *own = mmap((void *)(uintptr_t)(at - KIB(4)), KIB(4), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    assert_true((uintptr_t)own == at - KIB(4));
+    memset(own, 0x11, KIB(8));
+    assert_int_equal(rig_memory_map_host(r.m[1], own, KIB(8), &b, NULL), RIG_OK);
+    rig_free(&r, h);
+    h = rig_alloc(&r, 0, RIG_KIND_HOST, KIB(4));
+    assert_true(rig_region_address(h) != at);
+    assert_true(rig_reads(&r, 1, rig_region_address(b), 0x11));
+    assert_true(rig_reads(&r, 1, rig_region_address(b) + KIB(4), 0x11));
+    rig_free(&r, b);
+    h = rig_alloc(&r, 0, RIG_KIND_HOST, KIB(4));
+    assert_true(rig_region_address(h) == at);
+    munmap(own, KIB(4));
+    rig_close(&r);
+}
+
 static void each_map_host_maps_and_pins_anew(void **state)
 {
     struct rig *r = *state;
@@ -547,6 +578,8 @@ int main(void)
         cmocka_unit_test(bar_windows_combine_iff_the_memory_bar_was_mapped_so),
         RIG_TEST(borrowed_memory_is_pinned_and_mapped_snooped_at_addresses_of_the_space),
         RIG_TEST(the_window_on_borrowed_bytes_is_on_those_bytes),
+        cmocka_unit_test(
+            borrowing_from_the_processs_own_memory_into_a_space_holds_the_spaces_addresses),
         RIG_TEST(each_map_host_maps_and_pins_anew),
         RIG_TEST(pages_of_the_process_cannot_be_pinned_for_a_gpu_taken_physically),
         RIG_TEST_IOMMU(pages_of_the_process_are_borrowed_behind_an_iommu),
