@@ -285,18 +285,22 @@ enum rig_status twin_reopen(const struct rig_topology *t, const char *directory,
     return RIG_OK;
 }
 
-bool twin_lost_memory(struct rig_machine *m)
+enum rig_status twin_lost_memory(struct rig_machine *m, bool *out_lost, struct rig_error *err)
 {
     const struct twin *w = twin_of(m);
     struct stat st;
+    *out_lost = false;
     for (int i = 0; w->directory >= 0 && i < w->count; i++) {
         const struct twin_function *f = &w->function[i];
-        if (f->taken && f->gpu &&
-            (fstatat(w->directory, f->gpu->memory.name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-             (uint64_t)st.st_size != f->gpu->memory.bytes))
-            return true;
+        if (!f->taken || !f->gpu)
+            continue;
+        const char *name = f->gpu->memory.name;
+        bool there = fstatat(w->directory, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+        if (!there && errno != ENOENT)
+            return rig_fail(err, RIG_FAILED, name, "%s", RIG_ERRNO(errno));
+        *out_lost = *out_lost || !there || (uint64_t)st.st_size != f->gpu->memory.bytes;
     }
-    return false;
+    return RIG_OK;
 }
 
 bool twin_is(const struct rig_machine *m)

@@ -38,7 +38,7 @@ static json_t *saved_files(const struct rig_session *s)
 }
 
 /* Texts that make up most of a document: a member of each object of a list, or of one object, of
-   which a list stands at the document's end for json_document. In order. */
+   which a list stands at the document's end. In order. */
 static const struct bulk {
     const char *key, *room, *list;
 } bulk[] = {
@@ -266,7 +266,9 @@ static enum rig_status read_machine(struct rig_session *s, const json_t *all, co
     files_again(s);
     const char *before = json_string_value(json_object_get(all, BOOT));
     bool known = before[0] && s->boot[0], same = strcmp(before, s->boot) == 0;
-    bool lost = memory ? twin_lost_memory(s->machine) : s->use == RIG_SESSION_LOOK;
+    bool lost = s->use == RIG_SESSION_LOOK;
+    if (memory && (status = twin_lost_memory(s->machine, &lost, &local)) != RIG_OK)
+        return pass_on(s, &local, err);
     bool anew = !known || !same || lost;
     const json_t *gpus = json_object_get(all, "gpus");
     status = anew ? gpus_restore_anew(s->machine, gpus, &s->gpus, &local)
@@ -291,7 +293,7 @@ enum rig_status document_read(const struct rig_session *s, const char *text, siz
                               json_t **out_document, struct rig_error *err)
 {
     json_error_t where;
-    json_t *all = json_document(text, bytes, bulk[0].key, &where);
+    json_t *all = json_whole(text, bytes, &where);
     if (!all && json_ran_out(&where))
         return rig_fail_memory(err);
     if (!all)
