@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@ struct opening {
 static char *whole_source(const char *source)
 {
     char *whole = realpath(source, NULL);
+    if (!whole && errno == ENOMEM)
+        return NULL;
     json_t *text = text_json(whole ? whole : source);
     free(whole);
     char *spelled = text ? strdup(json_string_value(text)) : NULL;

@@ -49,10 +49,8 @@ char *json_text(const json_t *value, size_t *out_bytes);
 json_t *json_whole(const char *text, size_t bytes, json_error_t *out_error);
 bool json_ran_out(const json_error_t *error);
 
-/* json_document is the JSON object that `bytes` bytes of text hold, as json_whole reads it;
-   NULL: *out_error says why. Members from `bulk` on, at the text's end, are
-   read quickly where they are lists of plain strings, or lists of such lists: documents hold most
-   of their bytes there. Elsewhere and otherwise they are read as any other. */
-json_t *json_document(const char *text, size_t bytes, const char *bulk, json_error_t *out_error);
+/* json_plain is how many of `most` bytes come before one that does not stand for itself in a string
+   of JSON, or is not ASCII. */
+size_t json_plain(const char *text, size_t most);
 
 #endif

@@ -1,15 +1,11 @@
-/* Documents whose bulk is lists of plain strings, as text: jansson takes many times as long for
-   them, byte by byte. */
+/* Documents written as text: jansson takes many times as long for lists of plain strings, byte by
+   byte. */
 #include "base/json.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Lists of lists of strings. */
-#define BULK_DEPTH 2
 
 /* A byte that stands for itself in a string of JSON, and is ASCII. */
 static bool is_plain(char c)
@@ -30,8 +26,7 @@ static bool is_plain_block(const char *text)
     return odd == 0;
 }
 
-/* How many of `most` bytes come before one that is not plain. */
-static size_t skip_plain(const char *text, size_t most)
+size_t json_plain(const char *text, size_t most)
 {
     size_t i = 0;
     while (most - i >= BLOCK && is_plain_block(text + i))
@@ -40,8 +35,6 @@ static size_t skip_plain(const char *text, size_t most)
         i++;
     return i;
 }
-
-/* ---- writing */
 
 /* Text that grows; failed: memory ran out, and it is not to be used. */
 struct writer {
@@ -93,7 +86,7 @@ static bool put_plain(struct writer *w, const char *text, size_t bytes)
 {
     if (!make_room(w, bytes + 2))
         return true;
-    if (skip_plain(text, bytes) < bytes)
+    if (json_plain(text, bytes) < bytes)
         return false;
     char *to = w->at + w->used;
     to[0] = '"';
@@ -178,176 +171,4 @@ char *json_text(const json_t *value, size_t *out_bytes)
     }
     *out_bytes = w.used - 1;
     return w.at;
-}
-
-/* ---- reading */
-
-struct cursor {
-    const char *at, *end;
-};
-
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-static bool take(struct cursor *c, char wanted)
-{
-    while (c->at < c->end && is_space(*c->at))
-        c->at++;
-    if (c->at == c->end || *c->at != wanted)
-        return false;
-    c->at++;
-    return true;
-}
-
-/* A string's bytes, of which each stands for itself. */
-static bool take_plain(struct cursor *c, const char **out_text, size_t *out_bytes)
-{
-    if (!take(c, '"'))
-        return false;
-    const char *start = c->at;
-    c->at += skip_plain(start, (size_t)(c->end - start));
-    *out_text = start;
-    *out_bytes = (size_t)(c->at - start);
-    return c->at < c->end && *c->at++ == '"';
-}
-
-/* NULL: it is no such list, or memory ran out. */
-static json_t *take_list(struct cursor *c, int depth);
-
-static json_t *take_item(struct cursor *c, int depth)
-{
-    const char *text;
-    size_t bytes;
-    struct cursor before = *c;
-    if (take_plain(c, &text, &bytes))
-        return json_stringn_nocheck(text, bytes);
-    *c = before;
-    return depth > 1 ? take_list(c, depth - 1) : NULL;
-}
-
-static json_t *take_list(struct cursor *c, int depth)
-{
-    json_t *list = take(c, '[') ? json_array() : NULL;
-    if (!list || take(c, ']'))
-        return list;
-    do {
-        if (json_array_append_new(list, take_item(c, depth)) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    } while (take(c, ','));
-    if (take(c, ']'))
-        return list;
-    json_decref(list);
-    return NULL;
-}
-
-/* The members from the cursor to the object's and the text's end. */
-static json_t *take_members(struct cursor *c)
-{
-    json_t *all = json_object();
-    bool whole = all != NULL;
-    do {
-        const char *text;
-        size_t bytes;
-        char key[64];
-        whole = whole && take_plain(c, &text, &bytes) && bytes < sizeof key && take(c, ':');
-        if (!whole)
-            break;
-        memcpy(key, text, bytes);
-        key[bytes] = '\0';
-        whole = !json_object_get(all, key) &&
-                json_object_set_new(all, key, take_list(c, BULK_DEPTH)) == 0;
-    } while (whole && take(c, ','));
-    whole = whole && take(c, '}');
-    while (whole && c->at < c->end && is_space(*c->at))
-        c->at++;
-    if (whole && c->at == c->end)
-        return all;
-    json_decref(all);
-    return NULL;
-}
-
-/* After a string's first quote, past its last. */
-static void skip_string(struct cursor *c)
-{
-    while (c->at < c->end && *c->at != '"')
-        c->at += *c->at == '\\' && c->at + 1 < c->end ? 2 : 1;
-    c->at += c->at < c->end;
-}
-
-/* Where the comma before the text's own member `key` is, with the cursor past the comma; NULL:
-   there is none. */
-static const char *find_member(struct cursor *c, const char *key)
-{
-    size_t length = strlen(key);
-    int depth = 0;
-    while (c->at < c->end) {
-        const char *at = c->at++;
-        if (*at == '"')
-            skip_string(c);
-        else if (*at == '{' || *at == '[')
-            depth++;
-        else if (*at == '}' || *at == ']')
-            depth--;
-        else if (*at == ',' && depth == 1) {
-            struct cursor look = *c;
-            const char *text;
-            size_t bytes;
-            if (take_plain(&look, &text, &bytes) && bytes == length &&
-                memcmp(text, key, bytes) == 0)
-                return at;
-        }
-    }
-    return NULL;
-}
-
-bool json_ran_out(const json_error_t *error)
-{
-    return json_error_code(error) == json_error_out_of_memory;
-}
-
-/* jansson 2.14 tells of memory that ran out as that, without a word, or as a fault of the text. */
-json_t *json_whole(const char *text, size_t bytes, json_error_t *out_error)
-{
-    errno = 0;
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, out_error);
-    if (!root && (errno == ENOMEM || out_error->text[0] == '\0'))
-        out_error->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory;
-    return root;
-}
-
-/* The head is the text up to the comma, and a brace in its place. */
-static json_t *read_head(const char *text, size_t bytes, json_error_t *out_error)
-{
-    char *head = malloc(bytes + 1);
-    if (!head)
-        return NULL;
-    memcpy(head, text, bytes);
-    head[bytes] = '}';
-    json_t *root = json_whole(head, bytes + 1, out_error);
-    free(head);
-    return root;
-}
-
-json_t *json_document(const char *text, size_t bytes, const char *bulk, json_error_t *out_error)
-{
-    struct cursor c = {text, text + bytes};
-    const char *comma = find_member(&c, bulk);
-    json_t *tail = comma ? take_members(&c) : NULL;
-    json_t *root = tail ? read_head(text, (size_t)(comma - text), out_error) : NULL;
-    bool apart = root != NULL;
-    const char *key;
-    json_t *value;
-    json_object_foreach(tail, key, value)
-    {
-        apart = apart && !json_object_get(root, key) && json_object_set(root, key, value) == 0;
-    }
-    json_decref(tail);
-    if (apart)
-        return root;
-    json_decref(root);
-    return json_whole(text, bytes, out_error);
 }

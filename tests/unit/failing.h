@@ -9,7 +9,8 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CAN_FAIL 0
-static long countdown, live;
+static long countdown;
+__attribute__((unused)) static long live;
 static bool tripped, for_good;
 #else
 #define CAN_FAIL 1
