@@ -312,6 +312,28 @@ s.json.lock" ]
     done
 }
 
+@test "system memory that somebody removed or cut is told of once, by each that looks until a command made it anew" {
+    for damage in 'rm s.json.d/system-memory' 'truncate -s 0 s.json.d/system-memory'; do
+        open_two --master
+        "$RIGMEM" -q show
+        [ ! -e s.json.d/system-memory ]
+        "$RIGMEM" -q alloc gpu0 host 64K --name h
+        "$RIGMEM" -q poke h --data c0ffee
+        $damage
+        for again in 1 2; do
+            run "$RIGMEM" show
+            [ "$status" -eq 0 ]
+            [[ $output == *"warning: $RIGMEM_STATE.d: memory is missing: "* ]]
+        done
+        run "$RIGMEM" alloc gpu0 gpu 64K
+        [ "$status" -eq 0 ]
+        [[ $output == *"warning: $RIGMEM_STATE.d: memory is missing: "* ]]
+        run "$RIGMEM" peek h 0 4 --by gpu0
+        [ "$output" = "0x300000000000  00 00 00 00                                      ...." ]
+        "$RIGMEM" -q close
+    done
+}
+
 @test "GPU memory that somebody removed or cut is told of, and the tables are there again" {
     for damage in 'rm -r s.json.d' "rm s.json.d/0000:03:00.0-memory" "truncate -s 5000 s.json.d/0000:03:00.0-memory"; do
         open_two --master
@@ -321,7 +343,7 @@ s.json.lock" ]
         $damage
         run "$RIGMEM" walk gpu0 0x300000000000
         [ "$status" -eq 0 ]
-        [[ $output == *"warning: $RIGMEM_STATE.d: memory of its GPUs is missing: their tables are written again"* ]]
+        [[ $output == *"warning: $RIGMEM_STATE.d: memory is missing: the GPUs' tables are written again"* ]]
         "$RIGMEM" -q alloc gpu0 gpu 64K
         [ "$("$RIGMEM" peek g 0 4 --by gpu1 2>&1)" = "0x300000000000  00 00 00 00                                      ...." ]
         "$RIGMEM" -q close

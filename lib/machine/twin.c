@@ -285,22 +285,33 @@ enum rig_status twin_reopen(const struct rig_topology *t, const char *directory,
     return RIG_OK;
 }
 
+/* Makes *io_lost true where the directory has no such file of that size. */
+static enum rig_status look_for(const struct twin *w, const char *name, uint64_t bytes,
+                                bool *io_lost, struct rig_error *err)
+{
+    struct stat st;
+    bool there = fstatat(w->directory, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!there && errno != ENOENT)
+        return rig_fail(err, RIG_FAILED, name, "%s", RIG_ERRNO(errno));
+    *io_lost = *io_lost || !there || (uint64_t)st.st_size != bytes;
+    return RIG_OK;
+}
+
 enum rig_status twin_lost_memory(struct rig_machine *m, bool *out_lost, struct rig_error *err)
 {
     const struct twin *w = twin_of(m);
-    struct stat st;
+    enum rig_status status = RIG_OK;
     *out_lost = false;
-    for (int i = 0; w->directory >= 0 && i < w->count; i++) {
+    if (w->directory < 0)
+        return RIG_OK;
+    for (int i = 0; status == RIG_OK && i < w->count; i++) {
         const struct twin_function *f = &w->function[i];
-        if (!f->taken || !f->gpu)
-            continue;
-        const char *name = f->gpu->memory.name;
-        bool there = fstatat(w->directory, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-        if (!there && errno != ENOENT)
-            return rig_fail(err, RIG_FAILED, name, "%s", RIG_ERRNO(errno));
-        *out_lost = *out_lost || !there || (uint64_t)st.st_size != f->gpu->memory.bytes;
+        if (f->taken && f->gpu)
+            status = look_for(w, f->gpu->memory.name, f->gpu->memory.bytes, out_lost, err);
     }
-    return RIG_OK;
+    if (status == RIG_OK && rig_ranges_blocks(w->pages) > 0)
+        status = look_for(w, TWIN_SYSTEM_FILE, w->system_bytes, out_lost, err);
+    return status;
 }
 
 bool twin_is(const struct rig_machine *m)

@@ -65,9 +65,12 @@ enum rig_status twin_reopen(const struct rig_topology *t, const char *directory,
                             const json_t *state, struct rig_machine **out_machine,
                             struct rig_error *err);
 
-/* twin_lost_memory makes *out_lost true iff the memory file of a GPU that is taken is gone, or not
-   as long as it was: the memory may hold anything. RIG_FAILED: the file system does not tell. */
+/* twin_lost_memory makes *out_lost true iff the memory file of a GPU that is taken, or that of
+   system memory of which some is out, is gone, or not as long as it was: the memory may hold
+   anything. RIG_FAILED: the file system does not tell. twin_make_memory makes the file of system
+   memory. */
 enum rig_status twin_lost_memory(struct rig_machine *m, bool *out_lost, struct rig_error *err);
+enum rig_status twin_make_memory(struct rig_machine *m, struct rig_error *err);
 
 /* twin_is_file is true iff a file of a twin's directory is called so: FUNCTION-memory,
    FUNCTION-barN, or the one of system memory. */

@@ -62,6 +62,11 @@ static enum rig_status broke(struct rig_error *err)
     return rig_fail(err, RIG_FAILED, TWIN_SYSTEM_FILE, "%s", RIG_ERRNO(errno));
 }
 
+enum rig_status twin_make_memory(struct rig_machine *m, struct rig_error *err)
+{
+    return system_file(twin_of(m)) < 0 ? broke(err) : RIG_OK;
+}
+
 enum rig_status system_read(struct twin *w, uint64_t physical, void *out_data, size_t bytes,
                             struct rig_error *err)
 {

@@ -275,6 +275,10 @@ static enum rig_status read_machine(struct rig_session *s, const json_t *all, co
                   : gpus_restore(s->machine, gpus, &s->gpus, &local);
     if (status != RIG_OK)
         return pass_on(s, &local, err);
+    if (lost && memory && s->use == RIG_SESSION_CHANGE)
+        status = twin_make_memory(s->machine, &local);
+    if (status != RIG_OK)
+        return pass_on(s, &local, err);
     s->changed = s->changed || anew;
     /* Where no boot is ever told, every command would say so. */
     if (!same)
@@ -282,10 +286,11 @@ static enum rig_status read_machine(struct rig_session *s, const json_t *all, co
                      known ? "the machine was started since"
                            : "nothing tells whether the machine was started since");
     else if (lost)
-        session_warn(s,
-                     "%s.d: memory of its GPUs is missing: their tables are written again, and "
-                     "what memory held is lost",
-                     s->place.path);
+        session_warn(
+            s,
+            "%s.d: memory is missing: the GPUs' tables are written again, and what it held "
+            "is lost",
+            s->place.path);
     return RIG_OK;
 }
 
