@@ -222,17 +222,18 @@ static enum rig_status next_piece(struct twin *w, const struct twin_grant *pin, 
 {
     const struct twin_grant *around = grant_at(w, address);
     struct orphan_search orphan = {.w = w, .address = address};
+    uint64_t unit = w->machine.page_size;
+    bool reserved = memory_is_reserved(w, address, unit);
     if (around)
         *out_piece = piece_at(around, address, left);
-    else
+    else if (reserved)
         twalk_r(w->grants, look_for_orphan, &orphan);
     if (orphan.found)
         *out_piece = orphan.piece;
     if (around || orphan.found)
         return check_bits(w, pin, out_piece, bits, err);
-    uint64_t unit = w->machine.page_size;
     /* Where addresses are reserved, nothing else is pages. */
-    if (memory_is_reserved(w, address, unit) || !is_mapped(address, unit))
+    if (reserved || !is_mapped(address, unit))
         return rig_fail(err, RIG_REFUSED, NULL, "this process has no pages at 0x%llx",
                         (unsigned long long)address);
     if (!w->function[pin->function].translated) {
