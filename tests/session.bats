@@ -320,7 +320,7 @@ s.json.lock" ]
         "$RIGMEM" -q alloc gpu0 host 64K --name h
         "$RIGMEM" -q poke h --data c0ffee
         $damage
-        for again in 1 2; do
+        for _ in 1 2; do
             run "$RIGMEM" show
             [ "$status" -eq 0 ]
             [[ $output == *"warning: $RIGMEM_STATE.d: memory is missing: "* ]]

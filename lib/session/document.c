@@ -267,7 +267,9 @@ static enum rig_status read_machine(struct rig_session *s, const json_t *all, co
     const char *before = json_string_value(json_object_get(all, BOOT));
     bool known = before[0] && s->boot[0], same = strcmp(before, s->boot) == 0;
     bool lost = s->use == RIG_SESSION_LOOK;
-    if (memory && (status = twin_lost_memory(s->machine, &lost, &local)) != RIG_OK)
+    if (memory)
+        status = twin_lost_memory(s->machine, &lost, &local);
+    if (status != RIG_OK)
         return pass_on(s, &local, err);
     bool anew = !known || !same || lost;
     const json_t *gpus = json_object_get(all, "gpus");
