@@ -344,11 +344,10 @@ refused() {
     q close gpu1
     reaches_nothing() {
         for name in old-gpu old-bar old-host old-peer; do
-            for by in "" "--by gpu0" "--by gpu1" "--by nic0"; do
+            for words in "peek $name 0 1" "peek $name 0 1 --by gpu1" "poke $name --data ee --by gpu0" \
+                "poke $name --data ee --by nic0"; do
                 # shellcheck disable=SC2086
-                misuse "it was released, and the region's memory went back with it" peek "$name" 0 1 $by
-                # shellcheck disable=SC2086
-                misuse "it was released, and the region's memory went back with it" poke "$name" --data ee $by
+                misuse "it was released, and the region's memory went back with it" $words
             done
         done
     }
