@@ -394,6 +394,7 @@ enum rig_status rig_topology_link(struct rig_topology *t, const char *function, 
 enum rig_status rig_topology_set_tables(struct rig_topology *t, const char *function,
                                         const char *space, unsigned address_bits,
                                         struct rig_error *err);
+
 /* The ACS control word of a function; RIG_INVALID where it is known to have no ACS capability. */
 enum rig_status rig_topology_set_acs(struct rig_topology *t, const char *function, uint16_t word,
                                      const char *from, struct rig_error *err);
